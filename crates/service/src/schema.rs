@@ -186,4 +186,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "first_tries",
         sql: include_str!("../../../migrations/0049_first_tries.sql"),
     },
+    Migration {
+        version: 50,
+        name: "disabled_keys",
+        sql: include_str!("../../../migrations/0050_disabled_keys.sql"),
+    },
 ];

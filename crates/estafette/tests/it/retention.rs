@@ -8,12 +8,13 @@ use serde_json::json;
 use store::{Args, Sql, WriteSet, args};
 
 use crate::on_every_engine;
-use crate::world::World;
 use crate::world::tenant::{PASSWORD, phone};
+use crate::world::{Answer, World};
 
 on_every_engine!(
     an_idempotency_key_is_forgotten_after_a_day,
     tokens_are_forgotten_a_month_after_their_end,
+    api_keys_are_forgotten_a_month_after_they_were_disabled,
     old_lines_of_the_audit_log_are_forgotten,
     limits_of_a_recipient_are_forgotten_once_they_are_over,
     an_old_recipient_becomes_a_pseudonym with kept_as_on_live,
@@ -98,6 +99,31 @@ async fn tokens_are_forgotten_a_month_after_their_end(world: &World) {
     world.housekeep().await;
     assert_eq!(count(world, tokens).await, 0, "and so is the one that expired");
     world.get(Env::Sandbox, "/v1/me").bearer(&ada.token).await.problem("invalid_token");
+}
+
+async fn api_keys_are_forgotten_a_month_after_they_were_disabled(world: &World) {
+    let ada = world.account("ada").await;
+    let counts = async || {
+        let keys = count(world, "SELECT COUNT(*) FROM api_keys").await;
+        [keys, count(world, "SELECT COUNT(*) FROM api_key_hashes").await]
+    };
+    let gone = ada.new_key("gone", &["otp:send"]).await;
+    let path = |key: &Answer| format!("/v1/api-keys/{}", key.field("key")["id"].as_str().unwrap());
+    ada.desk("DELETE", &path(&gone)).await.ok();
+    for index in 0..3 {
+        let more = ada.new_key(&format!("{index}"), &["otp:send"]).await;
+        ada.desk("DELETE", &path(&more)).await.ok();
+    }
+    assert_eq!(counts().await, [5, 5]);
+    world.advance(30 * DAY - HOUR).await;
+    world.housekeep().await;
+    assert_eq!(counts().await, [5, 5], "a month has not passed since they were disabled");
+    world.advance(2 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(counts().await, [1, 1], "the key that works is still there");
+    ada.send_to(&phone("5678")).await.ok();
+    let sent = world.post(Env::Sandbox, "/v1/otp/send").key(gone.word("api_key"));
+    sent.json(json!({"to": phone("5678")})).await.problem("invalid_api_key");
 }
 
 async fn old_lines_of_the_audit_log_are_forgotten(world: &World) {

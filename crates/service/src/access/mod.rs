@@ -201,10 +201,10 @@ pub async fn create_key(
         made.prefix.as_str(),
         words.as_str(),
         made.created_at,
-        MOST_KEYS,
     ];
     limits::one_by_one(&mut set, &account.id, Limited::Keys);
-    set.guard(store::ADD_KEY, row, TOO_MANY_KEYS);
+    set.absent(store::LAST_OF_ALL, args![&account.id, MOST_KEYS - 1], TOO_MANY_KEYS);
+    set.push(store::ADD_KEY, row);
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
     let detail = serde_json::json!({ "name": made.name, "scopes": words });

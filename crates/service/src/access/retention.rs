@@ -1,5 +1,5 @@
-//! What this room forgets: `Idempotency-Key`s, tokens that ended, old lines of the audit log. A
-//! chunk at a time, with the pauses of a [`Turn`] between.
+//! What this room forgets: `Idempotency-Key`s, tokens that ended, API keys that were disabled long
+//! ago, old lines of the audit log. A chunk at a time, with the pauses of a [`Turn`] between.
 
 use clock::{DAY, HOUR, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
@@ -10,6 +10,9 @@ use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, AuditId};
 use crate::kit::walk::Found;
+
+/// How long an API key is listed after it was disabled.
+const DISABLED_KEYS_MS: i64 = 30 * DAY;
 
 /// Deletes `Idempotency-Key`s that no longer stand for anything.
 ///
@@ -29,6 +32,22 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - retention.tokens_d * DAY, retention.chunk];
     let expired = sweep(app, turn, "tokens", sql::FORGET_EXPIRED_TOKENS, &args).await?;
     Ok(expired + sweep(app, turn, "tokens", sql::FORGET_REVOKED_TOKENS, &args).await?)
+}
+
+/// Deletes API keys that were disabled long ago, with their hashes. Who makes and ends them all day
+/// would fill the database otherwise.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_api_keys(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![turn.now() - DISABLED_KEYS_MS, app.config.retention.chunk];
+    let make = || {
+        let mut set = WriteSet::of("api_keys");
+        set.push(sql::FORGET_KEY_HASHES, args.clone());
+        set.returning_rows(sql::FORGET_KEYS, args.clone());
+        set
+    };
+    sweep_sets(app, turn, "api_keys", make).await
 }
 
 /// Deletes failed logins that no longer count.
@@ -61,11 +80,24 @@ pub async fn sweep(
     statement: Sql,
     args: &Args,
 ) -> Result<u64, CommitError> {
-    let mut total = 0;
-    loop {
+    let make = || {
         let mut set = WriteSet::of(table);
         set.returning_rows(statement, args.clone());
-        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
+        set
+    };
+    sweep_sets(app, turn, table, make).await
+}
+
+/// The same with sets that may hold more than the one statement that returns rows.
+async fn sweep_sets(
+    app: &App,
+    turn: &Turn,
+    table: &'static str,
+    make: impl Fn() -> WriteSet + Send + Sync,
+) -> Result<u64, CommitError> {
+    let mut total = 0;
+    loop {
+        let rows: usize = app.db.commit(make()).await?.rows.iter().map(Vec::len).sum();
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
         app.metrics.deleted(table, rows);
         total += rows;

@@ -94,13 +94,13 @@ pub(super) const ACCOUNT: Sql = Sql("SELECT account_id, env, status, settings FR
 pub(super) const ACCOUNT_OF_USER: Sql = Sql("SELECT account_id, env, status, settings \
      FROM accounts WHERE user_id = $1 AND env = $2");
 
-/// An account has so many active keys at most. Two nodes that add the last one at the same moment
-/// may both succeed; one node adds an account's keys one after the other.
+/// The active key that stands for all that an account may have, if there are so many. It reads no
+/// disabled ones (`api_keys_active`), of which there is no limit.
+pub(super) const LAST_OF_ALL: Sql = Sql("SELECT key_id FROM api_keys \
+     WHERE account_id = $1 AND active = 1 ORDER BY key_id LIMIT 1 OFFSET $2");
 pub(super) const ADD_KEY: Sql = Sql("INSERT INTO api_keys (account_id, key_id, name, \
      key_prefix, scopes, active, created_at, disabled_at) \
-     SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), \
-     CAST($5 AS TEXT), 1, CAST($6 AS BIGINT), NULL \
-     WHERE (SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND active = 1) < $7");
+     VALUES ($1, $2, $3, $4, $5, 1, $6, NULL)");
 pub(super) const ADD_KEY_HASH: Sql = Sql("INSERT INTO api_key_hashes (key_hash, account_id, \
      key_id) VALUES ($1, $2, $3)");
 pub(super) const KEY_OF_HASH: Sql = Sql("SELECT account_id, key_id FROM api_key_hashes \
@@ -111,6 +111,17 @@ pub(super) const KEYS: Sql = Sql("SELECT key_id, name, key_prefix, scopes, activ
      FROM api_keys WHERE account_id = $1 AND key_id < $2 ORDER BY key_id DESC LIMIT $3");
 pub(super) const DISABLE_KEY: Sql = Sql("UPDATE api_keys SET active = 0, disabled_at = $1 \
      WHERE account_id = $2 AND key_id = $3 AND active = 1");
+/// The hashes of the keys that go next.
+pub(super) const FORGET_KEY_HASHES: Sql = Sql("DELETE FROM api_key_hashes \
+     WHERE (account_id, key_id) IN (SELECT account_id, key_id FROM api_keys \
+       WHERE disabled_at < $1 ORDER BY disabled_at, account_id, key_id LIMIT $2)");
+/// A key goes after its hash: another node that does the same chunk leaves no hash behind.
+pub(super) const FORGET_KEYS: Sql = Sql("DELETE FROM api_keys \
+     WHERE (account_id, key_id) IN (SELECT account_id, key_id FROM api_keys \
+       WHERE disabled_at < $1 ORDER BY disabled_at, account_id, key_id LIMIT $2) \
+     AND NOT EXISTS (SELECT 1 FROM api_key_hashes AS hashes \
+       WHERE hashes.account_id = api_keys.account_id AND hashes.key_id = api_keys.key_id) \
+     RETURNING key_id");
 
 pub(super) const IDEMPOTENT: Sql =
     Sql("SELECT fingerprint, object_id, answer, sealed, created_at, account_id \

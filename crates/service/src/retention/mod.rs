@@ -62,6 +62,7 @@ pub fn chores(app: &App) -> Vec<Vec<Chore>> {
     let domains = vec![chore!("check_email_domains", DAY, emails::domains::check_again)];
     let in_time = vec![
         chore!("forget_tokens", HOUR, of_access::forget_tokens),
+        chore!("forget_api_keys", HOUR, of_access::forget_api_keys),
         chore!("forget_notices", HOUR, crate::notices::retention::forget),
         chore!("forget_audit_log", HOUR, forget_audit_log),
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
