@@ -17,6 +17,7 @@ on_every_engine!(
     prices_follow_the_country_and_their_validity,
     a_promotion_leaves_the_price_before_it_standing,
     a_new_base_price_ends_a_promotion,
+    a_scheduled_base_price_ends_what_was_set_after_it,
     the_ledger_pages_to_its_end_without_gaps_or_doubles,
     a_tampered_cursor_is_refused,
 );
@@ -207,6 +208,43 @@ async fn a_new_base_price_ends_a_promotion(world: &World) {
     assert_eq!(cost(&ada).await, 40);
     world.advance(3_700_000).await;
     assert_eq!(cost(&ada).await, 40);
+}
+
+async fn a_scheduled_base_price_ends_what_was_set_after_it(world: &World) {
+    let ada = world.account("ada").await;
+    let begin = world.now() + 3_600_000;
+    let instant = |at: clock::Millis| json!(at.to_string());
+    let later = |credits: i64, from: clock::Millis| {
+        json!({
+            "channel": "sms", "category": "authentication", "country": "FR",
+            "credits": credits, "valid_from": instant(from),
+        })
+    };
+    let put = world.put(Env::Sandbox, "/v1/admin/prices").bearer(world.staff().await);
+    let prices = json!({"prices": [later(88, begin + 3_600_000), later(77, begin)]});
+    put.json(prices).await.ok();
+    set_price(world, 31, None).await;
+    let promotion_end = begin + 1_800_000;
+    set_price(world, 9, Some(begin - 1_800_000)).await;
+    let all = set_price(world, 5, Some(promotion_end)).await;
+    let rows = all.as_array().unwrap();
+    let shown = |credits: i64| {
+        let is_it = |row: &&Value| row["country"] == "FR" && row["credits"] == credits;
+        rows.iter().find(is_it).unwrap()["valid_until"].clone()
+    };
+    assert_eq!(shown(9), instant(begin - 1_800_000), "it ends before");
+    assert_eq!((shown(5), shown(31)), (instant(begin), instant(begin)));
+    assert_eq!((shown(77), shown(88)), (instant(begin + 3_600_000), Value::Null));
+    assert_eq!(cost(&ada).await, 5);
+    world.advance(begin - world.now()).await;
+    assert_eq!(cost(&ada).await, 77, "the promotion is over with the price that it was made for");
+    let list = world.get(Env::Sandbox, "/v1/admin/prices").bearer(world.staff().await).await.ok();
+    let left = list.list().iter().filter(|row| row["country"] == "FR");
+    let mut left: Vec<_> = left.filter(|row| row["category"] == "authentication").collect();
+    left.retain(|row| row["channel"] == "sms");
+    let mut left: Vec<i64> = left.iter().filter_map(|row| row["credits"].as_i64()).collect();
+    left.sort_unstable();
+    assert_eq!(left, [77, 88], "what ended is not listed");
 }
 
 async fn the_ledger_pages_to_its_end_without_gaps_or_doubles(world: &World) {

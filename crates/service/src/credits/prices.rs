@@ -168,7 +168,8 @@ fn seeded_id(channel: &str, category: &str, country: &str) -> PriceId {
     PriceId::of(uuid::Builder::from_custom_bytes(first).into_uuid())
 }
 
-/// Adds a price. A base price ends what holds when it begins; a promotion ends nothing.
+/// Adds a price. A base price ends what holds when it begins, whichever of the two was set first; a
+/// promotion ends nothing.
 pub fn replace(set: &mut WriteSet, price: &Price) {
     let (channel, category, country) = (&price.channel, &price.category, &price.country);
     if price.valid_until.is_none() {

@@ -76,9 +76,14 @@ pub(super) const PRICE_ENDS: Sql = Sql("SELECT valid_until FROM (SELECT MIN(vali
 /// Whether there is any price.
 pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_id > $1 LIMIT 1");
 
-/// One price.
+/// One price. It ends where the next base price begins, if that is known: for a promotion, before
+/// its own end.
 pub(super) const ADD_PRICE: Sql = Sql("INSERT INTO prices (price_id, channel, category, country, \
-     credits, valid_from, valid_until) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING");
+     credits, valid_from, valid_until, replaced_at) VALUES ($1, $2, $3, $4, $5, $6, $7, \
+     (SELECT MIN(valid_from) FROM prices WHERE channel = $2 AND category = $3 AND country = $4 \
+     AND valid_until IS NULL AND valid_from > $6 \
+     AND (CAST($7 AS BIGINT) IS NULL OR valid_from < CAST($7 AS BIGINT)))) \
+     ON CONFLICT DO NOTHING");
 
 /// Ends what a new base price replaces: what holds when it begins, promotions too.
 pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET replaced_at = $1 \
