@@ -107,10 +107,9 @@ impl Batch {
         orders: Vec<Result<Order, Problem>>,
     ) -> BulkResults {
         let takings = orders.into_iter().enumerate().map(|(index, order)| async move {
-            let stored = self.refused.get(&index).and_then(|text| Problem::stored(text));
-            let done = match (order, stored) {
-                (Ok(_), Some(refusal)) | (Err(refusal), _) => Err(refusal),
-                (Ok(order), None) => one(app, account, order, id_of(&self.first, index)).await,
+            let done = match order {
+                Ok(order) => self.one(app, account, order, index).await,
+                Err(refusal) => Err(refusal),
             };
             (index, done)
         });
@@ -121,6 +120,31 @@ impl Batch {
         }
         let results = done.into_iter().map(|(index, done)| result(index, done));
         BulkResults { results: results.collect() }
+    }
+
+    async fn one(
+        &self,
+        app: &App,
+        account: &Account,
+        order: Order,
+        index: usize,
+    ) -> Result<Letter, Problem> {
+        let id = id_of(&self.first, index);
+        let known = async || sql::letter(app, &account.id, &id).await.map_err(Error::from);
+        if let Some(letter) = known().await? {
+            return Ok(letter);
+        }
+        // What is taken goes before: a repeat can take it before the refusal of an earlier request
+        // is kept.
+        let stored = self.refused.get(&index).and_then(|text| Problem::stored(text));
+        if let Some(refusal) = stored {
+            return Err(refusal);
+        }
+        let none = Claim::default();
+        let taking = Taking { id: id.clone(), priority: Priority::Bulk, claim: &none };
+        let letter = send(app, account, order, taking).await?;
+        // Another request under the same key may have been faster.
+        Ok(known().await?.unwrap_or(letter))
     }
 
     async fn keep(
@@ -143,18 +167,6 @@ impl Batch {
         claim.add_answer(&mut set, &serde_json::json!(refused).to_string());
         app.db.commit(set).await.map(drop)
     }
-}
-
-async fn one(app: &App, account: &Account, order: Order, id: EmailId) -> Result<Letter, Problem> {
-    let known = async || sql::letter(app, &account.id, &id).await.map_err(Error::from);
-    if let Some(letter) = known().await? {
-        return Ok(letter);
-    }
-    let none = Claim::default();
-    let taking = Taking { id: id.clone(), priority: Priority::Bulk, claim: &none };
-    let letter = send(app, account, order, taking).await?;
-    // Another request under the same key may have been faster.
-    Ok(known().await?.unwrap_or(letter))
 }
 
 fn id_of(first: &EmailId, index: usize) -> EmailId {

@@ -11,6 +11,7 @@ on_every_engine!(
     each_email_is_taken_or_refused_on_its_own_and_in_order,
     a_request_as_a_whole_is_bounded,
     a_repeated_bulk_sends_no_email_twice_and_repeats_its_refusals,
+    an_email_that_a_repeat_sent_is_not_called_refused,
     emails_that_nobody_can_pay_are_refused_alone,
 );
 
@@ -118,6 +119,36 @@ async fn a_repeated_bulk_sends_no_email_twice_and_repeats_its_refusals(world: &W
     }
     let other = send(&ada, &[mail("carl@example.com")]).header("idempotency-key", "k1").await;
     other.problem("idempotency_key_reused");
+}
+
+/// A request finds no credits for an email; before it has written that down, there are some, and a
+/// repeat sends the email.
+async fn an_email_that_a_repeat_sent_is_not_called_refused(world: &World) {
+    let ada = world.account("ada").await;
+    world.credit(&ada, -1_000_000).await.ok();
+    let messages = vec![mail("ada@example.com")];
+    let ask = async || send(&ada, &messages).header("idempotency-key", "k1").await.ok();
+    let first = ask().await;
+    assert_eq!(first.field("results")[0]["error"]["code"], "insufficient_credits");
+    let db = world.app(ada.env).await.db.clone();
+    let kept = store::Sql("SELECT answer FROM idempotency WHERE idem_key = 'k1'");
+    let kept: (String,) = db.row(kept, store::args![]).await.unwrap().unwrap();
+    let keep = async |answer: Option<String>| {
+        let mut set = store::WriteSet::of("story");
+        let sql = store::Sql("UPDATE idempotency SET answer = $1 WHERE idem_key = 'k1'");
+        set.push(sql, store::args![answer]);
+        db.commit(set).await.unwrap();
+    };
+    keep(None).await;
+    world.credit(&ada, 10).await.ok();
+    let second = ask().await;
+    let id = second.field("results")[0]["id"].as_str().unwrap();
+    until(&ada, id, "delivered").await;
+    keep(Some(kept.0)).await;
+    let third = ask().await;
+    assert_eq!(third.field("results")[0]["id"], id, "{}", third.text);
+    assert_eq!(third.field("results")[0]["status"], "delivered");
+    assert_eq!((ada.balance().await, mailbox(&ada, "ada@example.com").await.len()), (9, 1));
 }
 
 async fn emails_that_nobody_can_pay_are_refused_alone(world: &World) {
