@@ -17,6 +17,7 @@ on_every_engine!(
     a_domain_is_written_from_once_it_is_verified,
     a_domain_that_publishes_nothing_stays_pending,
     domains_are_bounded_and_named_well,
+    a_domain_that_is_added_twice_at_once_is_one,
 );
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,6 +36,26 @@ async fn a_live_domain_that_loses_its_records_is_warned_of_and_then_not_written_
 
 async fn add(ada: &Tenant<'_>, domain: &str) -> Answer {
     ada.desk("POST", "/v1/email-domains").json(json!({"domain": domain})).await
+}
+
+async fn a_domain_that_is_added_twice_at_once_is_one(world: &World) {
+    let ada = world.account("ada").await;
+    let add = |key: usize| {
+        let call =
+            ada.desk("POST", "/v1/email-domains").header("idempotency-key", &format!("{key}"));
+        async move { call.json(json!({"domain": "example.com"})).await.ok() }
+    };
+    let all = futures_util::future::join_all((0..8).map(add)).await;
+    let id = all[0].word("id");
+    for (key, first) in all.iter().enumerate() {
+        assert_eq!((first.word("id"), add(key).await.word("id")), (id, id));
+    }
+    let list = ada.desk("GET", "/v1/email-domains").await.ok();
+    assert_eq!(list.list().len(), 1, "{}", list.text);
+    let lines = store::Sql("SELECT object_id FROM audit_log WHERE action = 'email_domain.add'");
+    let db = world.app(ada.env).await.db.clone();
+    let lines: Vec<(String,)> = db.rows(lines, store::args![]).await.unwrap();
+    assert_eq!(lines, [(id.to_owned(),)], "what is written down was done");
 }
 
 async fn verify(ada: &Tenant<'_>, id: &str) -> Answer {

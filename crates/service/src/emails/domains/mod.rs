@@ -40,6 +40,8 @@ const LONGEST_SEEN: usize = 1_000;
 
 /// The account has [`MOST`] domains.
 const FULL: Reject = Reject("email_domains_full");
+/// Another request added the domain at the same moment.
+const ADDED: Reject = Reject("email_domain_added");
 /// The account may not write from the domain.
 pub(super) const NOT_VERIFIED: Reject = Reject("email_domain_not_verified");
 
@@ -198,13 +200,7 @@ async fn add(
     by: By<'_>,
     claim: &Claim,
 ) -> Result<Domain, Error> {
-    let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
-    if let Some(known) = known {
-        let mut set = WriteSet::of(account.as_str());
-        claim.add_to(&mut set, known.id.as_str(), None, app.now());
-        if !claim.is_empty() {
-            app.db.commit(set).await?;
-        }
+    if let Some(known) = known(app, account, name, claim).await? {
         return Ok(known);
     }
     let id = EmailDomainId::new(&app.clock);
@@ -228,17 +224,41 @@ async fn add(
         sealed,
         id.time()
     ];
-    set.push(sql::INSERT, args);
+    set.guard(sql::INSERT, args, ADDED);
     let detail = serde_json::json!({ "domain": name });
     let entry = Entry::of_account(account, id.as_str(), by, "email_domain.add", detail);
     audit::record(app, &mut set, &entry);
     claim.add_to(&mut set, id.as_str(), None, app.now());
     match app.db.commit(set).await {
-        Err(::store::CommitError::Rejected(FULL)) => return Err(Error::TooManyDomains),
-        done => drop(done?),
+        Err(::store::CommitError::Rejected(FULL)) => Err(Error::TooManyDomains),
+        // The id of this one never comes to be, so nothing may name it.
+        Err(::store::CommitError::Rejected(ADDED)) => {
+            known(app, account, name, claim).await?.ok_or(Error::Unknown)
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => {
+            let found = app.db.row(sql::BY_NAME, args![account, name]).await?;
+            found.ok_or(Error::Unknown)
+        }
     }
-    let found = app.db.row(sql::BY_NAME, args![account, name]).await?;
-    found.ok_or(Error::Unknown)
+}
+
+/// The domain of a name that was added before, for which the claim then stands.
+async fn known(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    claim: &Claim,
+) -> Result<Option<Domain>, Error> {
+    let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
+    if let Some(known) = &known
+        && !claim.is_empty()
+    {
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, known.id.as_str(), None, app.now());
+        app.db.commit(set).await?;
+    }
+    Ok(known)
 }
 
 async fn find(
