@@ -293,6 +293,7 @@ async fn after_the_final_dot_it_goes_once_more(world: &World) {
 
 async fn a_second_copy_that_is_refused_leaves_the_first_sent(world: &World) {
     let (mx, ada) = with_relay(world).await;
+    let all_of_it = ada.balance().await;
     let all = ["lost.later@example.org", "lost.never@example.org"];
     let unknown = store::Sql("SELECT attempt_id FROM attempts WHERE state = 'unknown'");
     let mut sent = Vec::new();
@@ -318,6 +319,13 @@ async fn a_second_copy_that_is_refused_leaves_the_first_sent(world: &World) {
     }
     let listed = ada.get("/v1/email-suppressions").await.ok();
     assert!(!listed.text.contains("lost.never"), "{}", listed.text);
+    // Nobody knows that they arrived, so they cost nothing once nobody waits for a report.
+    assert_eq!(ada.balance().await, all_of_it - 2);
+    world.advance(30 * HOUR).await;
+    eventually(async || (ada.balance().await == all_of_it).then_some(())).await;
+    for sent in &sent {
+        until(&ada, sent.word("id"), "sent").await;
+    }
 }
 
 async fn the_bulk_of_one_account_does_not_delay_the_mail_of_another(world: &World) {
