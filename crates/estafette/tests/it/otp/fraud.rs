@@ -173,9 +173,21 @@ async fn staff_opens_what_the_guard_has_closed(world: &World) {
     pump(&ada, 3, 0).await;
     let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
     ada.send(&more).await.problem("fraud_blocked");
-    for wrong in [json!("FR"), json!(["France"]), json!(["XX"]), json!(["+"]), json!([7])] {
+    for wrong in [
+        json!("FR"),
+        json!(["France"]),
+        json!(["XX"]),
+        json!(["+"]),
+        json!([7]),
+        json!(["+0"]),
+        json!(["+033"]),
+    ] {
         let answer = world.set(&ada, json!({"settings": {"otp_fraud_allow": wrong}})).await;
         answer.problem("validation_failed");
+    }
+    for (wrong, code) in [(json!(vec!["+33"; 301]), "too_long"), (json!("FR"), "invalid_type")] {
+        let answer = world.set(&ada, json!({"settings": {"otp_fraud_allow": wrong}})).await;
+        answer.fault("/settings/otp_fraud_allow", code);
     }
     let open = json!({"settings": {"otp_fraud_allow": ["DE", "+3361234"]}});
     let shown = world.set(&ada, open).await.ok();

@@ -229,15 +229,22 @@ fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Opti
     let name = "settings/otp_fraud_allow";
     let items = match map.remove("otp_fraud_allow")? {
         Value::Null => return Some(None),
-        Value::Array(items) if items.len() <= MOST_ALLOWED => items,
+        Value::Array(items) if items.len() > MOST_ALLOWED => {
+            fields.fault(name, "too_long", "must have at most 300 items");
+            return None;
+        }
+        Value::Array(items) => items,
         _ => {
-            fields.fault(name, "invalid_type", "must be an array of at most 300 items, or null");
+            fields.fault(name, "invalid_type", "must be an array or null");
             return None;
         }
     };
     let is_place = |text: &str| match text.strip_prefix('+') {
+        // No country code begins with 0.
         Some(digits) => {
-            (1..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+            (1..=15).contains(&digits.len())
+                && !digits.starts_with('0')
+                && digits.bytes().all(|b| b.is_ascii_digit())
         }
         None => msisdn::is_country(text),
     };
