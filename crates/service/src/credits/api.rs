@@ -24,7 +24,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// What an account has.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BalanceView {
-    /// Credits that can be spent now, the credit limit included.
+    /// Credits that can be spent now, without the credit limit: below zero, what is owed.
     #[schema(example = 988)]
     pub balance_credits: i64,
     /// Credits held for messages whose fate is open.

@@ -90,7 +90,7 @@ pub struct ProfileView {
     /// `prepaid` or `postpaid`.
     #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
-    /// Credits that can be spent now.
+    /// Credits that can be spent now, without the credit limit: below zero, what is owed.
     pub balance_credits: i64,
     /// `active`; or `pending` (until the operator looked at it) and `suspended`, which can only be
     /// read.

@@ -60,7 +60,7 @@ pub struct AdminAccountView {
     /// How far below zero a postpaid account may go, in credits.
     #[schema(example = 0)]
     pub credit_limit: i64,
-    /// Credits that can be spent now, the credit limit included.
+    /// Credits that can be spent now, without the credit limit: below zero, what is owed.
     #[schema(example = 1000)]
     pub balance_credits: i64,
     /// Credits held for messages whose fate is open.

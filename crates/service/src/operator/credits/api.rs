@@ -47,7 +47,7 @@ pub struct CreditsView {
     /// The account.
     #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
     pub account_id: String,
-    /// Credits that can be spent now, the credit limit included.
+    /// Credits that can be spent now, without the credit limit: below zero, what is owed.
     #[schema(example = 1000)]
     pub balance_credits: i64,
     /// The transfer in the ledger.
