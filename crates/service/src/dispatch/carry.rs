@@ -204,9 +204,28 @@ async fn answered<O: Owner>(
             settle(app, leg, News::Unknown).await
         }
     };
-    settled?;
+    if let Err(error) = settled
+        && !(error == Unwritten::Stale && catch_up(app, leg).await)
+    {
+        return Err(error);
+    }
     drop(permit);
     listen(app, leg, waiter, wait.saturating_sub(GRACE)).await
+}
+
+/// Another node was faster with a receipt that says no more than the answer did: the request goes on
+/// to wait for one that does. Answers whether that is so.
+async fn catch_up<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
+    let Attempt { account, id, tries, .. } = &leg.attempt;
+    let now = match sql::attempt(app, account, id).await {
+        Ok(Some(now)) if now.state == State::Accepted && now.tries == *tries => now,
+        _ => return false,
+    };
+    let Ok(Some(message)) = O::load(app, account, &leg.attempt.object_id).await else {
+        return false;
+    };
+    (leg.message, leg.attempt) = (message, now);
+    true
 }
 
 /// Carries a queued message whose permit it is, and settles it.

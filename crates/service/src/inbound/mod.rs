@@ -210,6 +210,11 @@ async fn account_for(app: &App, message: &Message) -> Result<Option<AccountId>, 
             senders.extend(sent_to(app, message.channel, person.e164(), since).await?);
         }
     }
+    // What comes here by the chat-app came to the deployment's number.
+    if let (Channel::Chatapp, Some(cloud)) = (message.channel, app.carriers.cloud()) {
+        let linked = cloud.numbers().linked();
+        senders.retain(|sent| !linked.contains_key(sent.account.as_str()));
+    }
     Ok(route::choose(&owners, &senders))
 }
 

@@ -133,6 +133,7 @@ async fn read_again(app: &App, leg: &mut Leg<Otp>) -> Option<Reason> {
     let challenge = &leg.message;
     let now = sql::challenge(app, &challenge.account, &challenge.id).await.ok().flatten()?;
     if now.status == Status::Sent && now.attempt == leg.attempt.id {
+        leg.message = now;
         return None;
     }
     if let Ok(true) = limits::is_unreachable(app, &challenge.account, &challenge.recipient).await {

@@ -122,8 +122,17 @@ impl Owner for Sms {
         attempt: &Attempt,
         news: News<'_>,
     ) {
-        // What is over stays as it is, whatever a late receipt says.
+        // What is over stays as it is, whatever a late receipt says; but what is given back then is
+        // not shown as charged.
         if !matches!(message.status, Status::Queued | Status::Submitted) {
+            if let News::Over(over) = news
+                && message.charged_credits > 0
+                && !Self::keeps_price(attempt, &over.why)
+            {
+                message.charged_credits = 0;
+                let status = message.status;
+                shift(app, set, message, status);
+            }
             return;
         }
         match news {

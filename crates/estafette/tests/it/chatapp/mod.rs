@@ -7,6 +7,7 @@ mod forgetting;
 mod hostile;
 mod live;
 mod messages;
+mod numbers;
 mod own_templates;
 mod passcodes;
 mod reports;

@@ -27,6 +27,7 @@ on_every_engine!(
     a_relay_that_hangs_after_the_final_dot_gets_it_once_more with shared,
     a_relay_that_offers_tls_and_goes_on_in_plain_text_gets_nothing with shared,
     a_relay_that_says_more_than_it_was_asked_is_not_believed with shared,
+    a_relay_whose_answer_fits_no_command_gets_no_text_and_is_asked_again with shared,
     a_relay_that_hangs_up_on_one_mail_delays_no_other with shared,
     what_no_relay_ever_takes_is_given_back with shared,
     a_relay_of_a_private_authority_is_trusted_once_its_file_is_named with shared,

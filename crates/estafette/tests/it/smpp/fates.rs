@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use ::smpp::MessageState::{Delivered, Undeliverable};
+use ::smpp::MessageState::{Delivered, Rejected, Undeliverable};
 use clock::Clock;
 use estafette::app::Env;
 use estafette::carriers::{Carriers, Door, Fate, Receipt, Refusal};
 use estafette::dispatch;
-use playground::smsc::IdStyle;
+use playground::smsc::{IdStyle, Mobile};
 use serde_json::json;
 
 use super::{Centre, PRICE, START, scene, sender, settings, until_up};
@@ -26,6 +26,8 @@ on_every_engine!(
     ids_written_in_another_way_lead_to_their_message,
     a_long_message_is_delivered_when_all_of_its_parts_are,
     a_centre_that_comes_back_gets_what_waited,
+    what_is_given_back_after_the_end_is_not_shown_as_charged,
+    an_answer_to_what_nobody_said_anything_of_is_for_its_sender,
 );
 
 async fn an_sms_goes_out_and_its_receipt_tells(world: &World) {
@@ -277,4 +279,42 @@ async fn a_centre_that_comes_back_gets_what_waited(world: &World) {
     scene.until(&id, "delivered").await;
     assert_eq!(scene.centre.came_to(&to).len(), 1);
     assert_eq!(scene.ada.balance().await, START - PRICE, "what was refused cost nothing");
+}
+
+/// A number to which the centre sends no receipts by itself.
+const SILENT: &str = "+33612349006";
+
+async fn what_is_given_back_after_the_end_is_not_shown_as_charged(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    let id = scene.text(SILENT, json!({"validity_s": 60})).await;
+    scene.until(&id, "submitted").await;
+    world.advance(61_000).await;
+    let over = scene.until(&id, "expired").await;
+    assert_eq!((over.number("charged_credits"), scene.ada.balance().await), (PRICE, START - PRICE));
+    let carried = scene.centre.came_to(SILENT).pop().unwrap();
+    assert!(scene.centre.tell(&carried.id, Rejected));
+    eventually(async || (scene.ada.balance().await == START).then_some(())).await;
+    let read = scene.ada.sms(&id).await.ok();
+    assert_eq!((read.word("status"), read.number("charged_credits")), ("expired", 0));
+}
+
+async fn an_answer_to_what_nobody_said_anything_of_is_for_its_sender(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    // Both may send as ACME; hers came last.
+    let ben = sender(world, "ben").await;
+    ben.text(json!({"to": SILENT, "text": "hi"})).await.ok();
+    let id = scene.text(SILENT, json!({"validity_s": 60})).await;
+    scene.until(&id, "submitted").await;
+    world.advance(61_000).await;
+    scene.until(&id, "expired").await;
+    let (from, to, text) = (SILENT.to_owned(), "ACME".to_owned(), "STOP".to_owned());
+    assert!(scene.centre.handsets.write(&Mobile { from, to, text }));
+    eventually(async || {
+        let hers = scene.ada.get("/v1/inbound-notifications").await.ok();
+        (hers.list().len() == 1).then_some(())
+    })
+    .await;
+    let again = json!({"to": SILENT, "text": "hi"});
+    scene.ada.text(&again).await.problem("recipient_opted_out");
+    ben.text(&again).await.ok();
 }

@@ -3,13 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clock::Clock;
 use estafette::carriers::handsets::MemoryShelf;
 use estafette::carriers::{Carriers, Door, Handsets};
 use estafette::config::{Config, Sms};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::gateways::{Far, HOME};
 use super::{START, sender};
@@ -77,7 +78,7 @@ async fn a_send_is_answered_in_time_however_slow_its_carriers_are(world: &World)
 async fn a_fallback_by_a_carrier_that_hangs_delays_no_other(world: &World) {
     let (hangs, first) = Far::open(202, TAKEN).await;
     let (good, second) = Far::open(202, TAKEN).await;
-    *hangs.takes.lock().unwrap() = Duration::from_secs(60);
+    *hangs.takes.lock().unwrap() = Duration::from_mins(1);
     let routes = "{prefix = '+44', carriers = ['one']}, {prefix = '+', carriers = ['two']}";
     let sms = two(routes, [first, second]);
     let make = move |clock: &Clock, door: &Door| {

@@ -12,7 +12,7 @@ use crate::carriers::{
 };
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{self, Attempt, Claim, Failure, Leg, NewLeg, News, Owner, State, Then};
-use crate::inbound::windows;
+use crate::inbound::{opt_outs, windows};
 use crate::kit::id::{AccountId, ConsentId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -124,6 +124,15 @@ impl Owner for Prompt {
             },
             valid_until: session.created_at + LATEST_PROMPT_MS,
         })
+    }
+
+    /// Who said No or STOP meanwhile is not asked, nor is anybody long after the passcode.
+    async fn is_wanted(app: &App, session: &Session) -> Result<bool, Error> {
+        let is_late = app.now() >= session.created_at + LATEST_PROMPT_MS;
+        if session.status != Status::Pending || is_late {
+            return Ok(false);
+        }
+        opt_outs::still_wants(app, &session.account, Some(&session.recipient)).await
     }
 
     fn wait_ms(_: &App) -> u64 {

@@ -47,6 +47,15 @@ pub(super) struct Upstream<'a> {
     validity_s: i64,
 }
 
+/// Whether a business account says anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// It does, if only that it does not take this now.
+    Answers,
+    /// It does not.
+    Silent,
+}
+
 impl<'a> Upstream<'a> {
     /// The one of an account; `None` = it has none, or none that is whole.
     pub(super) fn of(app: &'a App, account: &AccountId) -> Option<Self> {
@@ -69,7 +78,7 @@ impl<'a> Upstream<'a> {
     /// # Errors
     /// [`Error::Refused`] where it is not what the upstream takes, [`Error::Differs`] where it has
     /// another of this name and language.
-    pub(super) async fn submit(&self, template: &mut Template) -> Result<(), Error> {
+    pub(super) async fn submit(&self, template: &mut Template) -> Result<Reach, Error> {
         let name = self.name(&template.account, &template.name);
         let body = business::declare(&Declaration {
             name: &name,
@@ -84,29 +93,30 @@ impl<'a> Upstream<'a> {
         match self.cloud.declare(&self.number, &body).await {
             Answer::Taken(listed) => {
                 take_over(template, &listed);
-                Ok(())
+                Ok(Reach::Answers)
             }
             // An earlier try whose answer was lost, or somebody else's.
             Answer::Exists => match self.sync(template).await {
-                Err(Error::Silent) => Ok(()),
-                done => done.map(drop),
+                Err(Error::Silent) => Ok(Reach::Silent),
+                done => done.map(|_found| Reach::Answers),
             },
             Answer::Refused { class: Class::Request | Class::Params, detail, .. } => {
                 Err(Error::Refused(detail))
             }
-            Answer::Unclear | Answer::Refused { .. } => Ok(()),
+            Answer::Refused { .. } => Ok(Reach::Answers),
+            Answer::Unclear => Ok(Reach::Silent),
         }
     }
 
     /// Asks how a template stands; one whose submission was lost is submitted again, and one that
     /// somebody deleted there can no longer be sent.
-    pub(super) async fn follow(&self, template: &mut Template) -> Result<(), Error> {
+    pub(super) async fn follow(&self, template: &mut Template) -> Result<Reach, Error> {
         match self.sync(template).await? {
-            true => Ok(()),
+            true => Ok(Reach::Answers),
             false if template.provider_status == SUBMITTING => self.submit(template).await,
             false => {
                 hear_of(template, "DELETED", None);
-                Ok(())
+                Ok(Reach::Answers)
             }
         }
     }
@@ -263,8 +273,9 @@ pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
             continue;
         }
         match upstream.follow(&mut template).await {
-            Ok(()) => {
-                if template.is_unanswered() {
+            Ok(reach) => {
+                // One that is refused for now may be refused for ever, and keeps no other waiting.
+                if reach == Reach::Silent {
                     silent.insert(upstream.number.waba_id.clone());
                 }
                 keep(app, &template).await?;

@@ -104,7 +104,11 @@ impl Scope {
         message: &Message,
     ) -> Result<Option<AccountId>, Error> {
         let owners = self.owners(&message.phone_number_id);
-        let may = |account: &AccountId| owners.as_ref().is_none_or(|all| all.contains(account));
+        let may = |account: &AccountId| match &owners {
+            Some(owners) => owners.contains(account),
+            // Nobody writes to the deployment's number who is answered on one of their own.
+            None => self.is_on(account, &message.phone_number_id),
+        };
         if let Some((session, _)) = message.button.as_deref().and_then(read_payload)
             && let Some(account) = sql::of_session(app, &session).await?.filter(may)
         {
@@ -117,32 +121,37 @@ impl Scope {
         }
         let person = Msisdn::parse(&message.from).ok();
         if let Some(person) = &person
-            && let Some(account) = sql::with_session(app, person.e164()).await?.filter(may)
+            && let Some(account) = sql::with_session(app, person.e164(), may).await?
         {
             return Ok(Some(account));
         }
-        match (owners, person) {
-            (None, _) => Ok(None),
-            (Some(owners), Some(person)) if owners.len() > 1 => {
-                let last = last_sent(app, &owners, &person).await?;
-                Ok(last.or(owners.into_iter().next()))
-            }
-            (Some(owners), _) => Ok(owners.into_iter().next()),
-        }
+        let last = match (&owners, person) {
+            (Some(owners), _) if owners.len() == 1 => None,
+            (_, Some(person)) => last_sent(app, &person, may).await?,
+            (_, None) => None,
+        };
+        Ok(last.or_else(|| owners.and_then(|owners| owners.into_iter().next())))
+    }
+
+    /// Whether an account sends from this number: the one that it is linked to, or else the
+    /// deployment's.
+    fn is_on(&self, account: &AccountId, phone_number_id: &str) -> bool {
+        let linked = self.linked.get(account.as_str());
+        linked.is_none_or(|number| number.phone_number_id == phone_number_id)
     }
 }
 
-/// Which of some accounts wrote to a person last.
+/// Which of the accounts that may be meant wrote to a person last.
 async fn last_sent(
     app: &App,
-    owners: &[AccountId],
     person: &Msisdn,
+    may: impl Fn(&AccountId) -> bool,
 ) -> Result<Option<AccountId>, Error> {
     let since = app.now() - MEMORY_MS;
     let mut all = Vec::new();
     for sent_to in app.correspondence.sent_to {
         all.extend(sent_to(app, Channel::Chatapp, person.e164(), since).await?);
     }
-    let own = all.into_iter().filter(|sent| owners.contains(&sent.account));
-    Ok(own.max_by_key(|sent| sent.at).map(|sent| sent.account))
+    let own = all.into_iter().filter(|sent| may(&sent.account));
+    Ok(own.max_by_key(|sent| (sent.at, sent.account.clone())).map(|sent| sent.account))
 }

@@ -104,10 +104,14 @@ pub(super) async fn of_message(
     Ok(app.db.row::<(AccountId,)>(OF_MESSAGE, args).await?.map(|(account,)| account))
 }
 
-/// The account whose session with this person is the newest.
-pub(super) async fn with_session(app: &App, person: &str) -> Result<Option<AccountId>, Error> {
+/// Which of the accounts that may be meant has the newest session with this person.
+pub(super) async fn with_session(
+    app: &App,
+    person: &str,
+    may: impl Fn(&AccountId) -> bool,
+) -> Result<Option<AccountId>, Error> {
     let args = args![person, app.now(), app.env.as_str()];
     let all: Vec<(AccountId, Option<Millis>)> = app.db.rows(WITH_SESSION, args).await?;
-    let newest = all.into_iter().max_by_key(|(_, consent_at)| *consent_at);
-    Ok(newest.map(|(account, _)| account))
+    let meant = all.into_iter().filter(|(account, _)| may(account));
+    Ok(meant.max_by_key(|(_, consent_at)| *consent_at).map(|(account, _)| account))
 }
