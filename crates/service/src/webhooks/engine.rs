@@ -27,10 +27,9 @@ const BREATH: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(1
 pub(super) const CHANGED: Bell = Bell("webhook changed");
 /// Targets claimed in one write set.
 const CLAIMED: i64 = 32;
-/// Targets that a node has at most before it claims no more, and how many of them may be of the
-/// sandbox.
-const MOST_LANES: usize = 2_048;
-const MOST_OF_SANDBOX: usize = MOST_LANES / 2;
+/// Targets of one environment that a node has at most before it claims no more of it. Fresh events
+/// give it more than that, so what one environment has says nothing about the other.
+const MOST_LANES: usize = 1_024;
 /// Deliveries that are not written down yet, on this node: what they hold is in memory.
 const MOST_LOANS: usize = 8_192;
 /// Looks between two times of tidying up.
@@ -136,6 +135,33 @@ fn start(engine: Arc<Engine>, target: Target, notes: Notes, wait: Arc<Wait>) {
     task::spawn(TargetLane::new(engine, target, notes, wait).run());
 }
 
+/// Of which environments this node takes more targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Any,
+    Only(Env),
+}
+
+impl Wanted {
+    /// None when it has as many of each as it may.
+    fn beside(lanes: impl Iterator<Item = Env>) -> Option<Self> {
+        let (live, sandbox): (Vec<Env>, Vec<Env>) = lanes.partition(|env| *env == Env::Live);
+        match (live.len() < MOST_LANES, sandbox.len() < MOST_LANES) {
+            (true, true) => Some(Self::Any),
+            (true, false) => Some(Self::Only(Env::Live)),
+            (false, true) => Some(Self::Only(Env::Sandbox)),
+            (false, false) => None,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Only(env) => env.as_str(),
+        }
+    }
+}
+
 impl Engine {
     /// Answers whether there was anything to do.
     async fn look(self: &Arc<Self>, is_tick: bool) -> Result<bool, Error> {
@@ -171,11 +197,10 @@ impl Engine {
     /// Takes targets with due work that nobody has. Answers whether there were any.
     async fn claim(self: &Arc<Self>) -> Result<bool, Error> {
         let mut found_any = false;
-        while let Some(live_only) = self.may_claim() {
+        while let Some(wanted) = self.may_claim() {
             let (app, now) = (&self.app, self.app.now());
-            let live_only = i64::from(live_only);
-            let any: Option<(WebhookId,)> =
-                app.db.row(sql::CLAIMABLE, args![now, live_only]).await?;
+            let wanted = wanted.as_str();
+            let any: Option<(WebhookId,)> = app.db.row(sql::CLAIMABLE, args![now, wanted]).await?;
             if any.is_none() {
                 break;
             }
@@ -183,7 +208,7 @@ impl Engine {
             let mut set = WriteSet::of("webhooks");
             set.returning_rows(
                 sql::CLAIM,
-                args![app.node, now + LEASE_MS, now, live_only, CLAIMED],
+                args![app.node, now + LEASE_MS, now, wanted, CLAIMED],
             );
             for row in app.db.commit(set).await?.rows.into_iter().flatten() {
                 self.take_up(store::FromRow::from_row(row)?);
@@ -192,11 +217,8 @@ impl Engine {
         Ok(found_any)
     }
 
-    /// Whether this node may have more targets, and whether only those of live.
-    fn may_claim(&self) -> Option<bool> {
-        let lanes = self.lock();
-        let sandbox = lanes.values().filter(|handle| handle.env == Env::Sandbox).count();
-        (lanes.len() < MOST_LANES).then_some(sandbox >= MOST_OF_SANDBOX)
+    fn may_claim(&self) -> Option<Wanted> {
+        Wanted::beside(self.lock().values().map(|handle| handle.env))
     }
 
     /// Whether others left work for the targets that this node has.
@@ -231,5 +253,28 @@ impl Engine {
             }
             ended.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::repeat_n;
+
+    use super::{Env, MOST_LANES, Wanted};
+
+    fn beside(live: usize, sandbox: usize) -> Option<Wanted> {
+        Wanted::beside(repeat_n(Env::Sandbox, sandbox).chain(repeat_n(Env::Live, live)))
+    }
+
+    #[test]
+    fn what_the_sandbox_has_keeps_no_target_of_live_from_a_node() {
+        assert_eq!(beside(0, 0), Some(Wanted::Any));
+        for sandbox in [MOST_LANES, 2 * MOST_LANES, 10 * MOST_LANES] {
+            for live in [0, MOST_LANES - 1] {
+                assert_eq!(beside(live, sandbox), Some(Wanted::Only(Env::Live)));
+            }
+        }
+        assert_eq!(beside(MOST_LANES, 7), Some(Wanted::Only(Env::Sandbox)));
+        assert_eq!(beside(MOST_LANES, MOST_LANES), None);
     }
 }

@@ -112,11 +112,11 @@ pub(super) const WAKE: Sql = Sql("UPDATE webhooks SET work = work + 1, \
      last_success_at, recover_after, recover_until, work, holder, epoch, \
      pace_ms, env");
 
-/// Targets with due work that nobody has; only those of live unless $4 is 0.
+/// Targets with due work that nobody has; only those of an environment where $4 names one.
 pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoch + 1, \
      lease_until = $2, next_at = $2 WHERE (account_id, webhook_id) IN \
      (SELECT account_id, webhook_id FROM webhooks WHERE next_at <= $3 \
-     AND (CAST($4 AS BIGINT) = 0 OR env = 'live') ORDER BY next_at LIMIT $5 /*SKIP LOCKED*/) \
+     AND (CAST($4 AS TEXT) = '' OR env = $4) ORDER BY next_at LIMIT $5 /*SKIP LOCKED*/) \
      AND next_at <= $3 \
      RETURNING account_id, webhook_id, url, patterns, secrets, active, disabled_reason, \
      disabled_at, event_count, created_at, failures, failing_since, streak, probes, parked_until, \
@@ -125,7 +125,7 @@ pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoc
 
 /// Whether there is anything to claim.
 pub(super) const CLAIMABLE: Sql = Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 \
-     AND (CAST($2 AS BIGINT) = 0 OR env = 'live') ORDER BY next_at LIMIT 1");
+     AND (CAST($2 AS TEXT) = '' OR env = $2) ORDER BY next_at LIMIT 1");
 
 /// The leases of a process that is no more, where there can be no other. A leased target is due
 /// when its lease ends.
