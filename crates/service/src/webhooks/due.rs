@@ -37,17 +37,18 @@ impl FromRow for Due {
             step: row.take(2)?,
             attempts: row.take(3)?,
             due_at: row.take(4)?,
+            is_asked_for: row.take(5)?,
             body: Bytes::new(),
         };
-        let Some(account) = row.take(5)? else { return Ok(Self { job, event: None }) };
+        let Some(account) = row.take(6)? else { return Ok(Self { job, event: None }) };
         let event = Stored {
             account,
             id: job.event.clone(),
-            kind: row.take(6)?,
-            object_id: row.take(7)?,
-            sequence: row.take(8)?,
-            state: row.take(9)?,
-            body: row.take(10)?,
+            kind: row.take(7)?,
+            object_id: row.take(8)?,
+            sequence: row.take(9)?,
+            state: row.take(10)?,
+            body: row.take(11)?,
             is_in_hand: false,
         };
         Ok(Self { job, event: Some(event) })

@@ -206,10 +206,7 @@ impl Engine {
             }
             found_any = true;
             let mut set = WriteSet::of("webhooks");
-            set.returning_rows(
-                sql::CLAIM,
-                args![app.node, now + LEASE_MS, now, wanted, CLAIMED],
-            );
+            set.returning_rows(sql::CLAIM, args![app.node, now + LEASE_MS, now, wanted, CLAIMED]);
             for row in app.db.commit(set).await?.rows.into_iter().flatten() {
                 self.take_up(store::FromRow::from_row(row)?);
             }

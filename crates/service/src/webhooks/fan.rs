@@ -210,5 +210,6 @@ fn job(event: &Stored, target: &Target, body: Bytes, now: clock::Millis) -> Job 
         step: 0,
         attempts: 0,
         due_at: now,
+        is_asked_for: false,
     }
 }

@@ -151,7 +151,7 @@ fn tried_at_once(app: &App, target: &Target, event: &Stored, tried: &Tried, now:
 /// The delivery after its first try, which is in its row.
 fn settled_at_first(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
     let Fate { state, due_at, settled_at } = fate(app, tried, now);
-    let mut row = args![state, tried.job.step + 1, due_at, settled_at];
+    let mut row = args![tried.job.wish(), state, tried.job.step + 1, due_at, settled_at];
     row.extend(answer(tried));
     row.extend(args![&target.account, &target.id, &tried.job.delivery]);
     row
@@ -162,7 +162,7 @@ fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
     let Fate { state, due_at, settled_at } = fate(app, tried, now);
     let (account, id, job) = (&target.account, &target.id, &tried.job);
     let (step, number, delivery) = (job.step + 1, job.attempts + 1, &job.delivery);
-    args![state, step, number, due_at, settled_at, account, id, delivery]
+    args![job.wish(), state, step, due_at, settled_at, number, account, id, delivery]
 }
 
 /// The later try itself.

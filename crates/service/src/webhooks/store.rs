@@ -183,20 +183,23 @@ pub(super) const DELIVER_AGAIN: Sql = Sql("INSERT INTO webhook_deliveries (accou
      step = 0, due_at = excluded.due_at, settled_at = NULL \
      WHERE webhook_deliveries.state IN ('failed', 'exhausted')");
 
-/// A delivery that somebody wants to be tried now, whatever became of it.
-pub(super) const RETRY: Sql = Sql("UPDATE webhook_deliveries SET state = 'pending', manual = 1, \
-     step = 0, due_at = $1, settled_at = NULL \
+/// A delivery that somebody wants to be tried now, whatever became of it. A wish differs from the
+/// one before it by its time, also within a millisecond: the try of that one may be under way.
+pub(super) const RETRY: Sql = Sql("UPDATE webhook_deliveries SET state = 'pending', \
+     due_at = CASE WHEN manual = 1 AND due_at <= $1 THEN due_at - 1 ELSE CAST($1 AS BIGINT) END, \
+     manual = 1, step = 0, settled_at = NULL \
      WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
 /// What is due for a target, oldest first, with the event.
 pub(super) const DUE: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, d.due_at, \
-     e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body FROM webhook_deliveries d \
+     d.manual, e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body \
+     FROM webhook_deliveries d \
      LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 \
      ORDER BY d.due_at LIMIT $4");
 /// What somebody asked for, of a disabled target.
 pub(super) const DUE_MANUAL: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, \
-     d.due_at, e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body \
+     d.due_at, d.manual, e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body \
      FROM webhook_deliveries d \
      LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 AND d.manual = 1 \
@@ -207,15 +210,27 @@ pub(super) const GIVE_UP: Sql = Sql("UPDATE webhook_deliveries SET state = 'exha
      due_at = NULL, manual = 0, settled_at = $1 \
      WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
-/// What the first try came to, and the try itself.
-pub(super) const SETTLE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
-     attempts = 1, due_at = $3, settled_at = $4, manual = 0, first_at = $5, first_status = $6, \
-     first_error = $7, first_detail = $8, first_latency_ms = $9, first_body = $10 \
-     WHERE account_id = $11 AND webhook_id = $12 AND delivery_id = $13 /*BULK*/");
-/// What a later try came to.
-pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
-     attempts = $3, due_at = $4, settled_at = $5, manual = 0 \
-     WHERE account_id = $6 AND webhook_id = $7 AND delivery_id = $8 /*BULK*/");
+/// What the first try came to, and the try itself. Where somebody asked for another one meanwhile,
+/// which is any wish but that of $1, that stands.
+pub(super) const SETTLE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET \
+     state = CASE WHEN manual = 1 AND due_at <> $1 THEN state ELSE CAST($2 AS TEXT) END, \
+     step = CASE WHEN manual = 1 AND due_at <> $1 THEN step ELSE CAST($3 AS BIGINT) END, \
+     due_at = CASE WHEN manual = 1 AND due_at <> $1 THEN due_at ELSE CAST($4 AS BIGINT) END, \
+     settled_at = CASE WHEN manual = 1 AND due_at <> $1 THEN settled_at \
+       ELSE CAST($5 AS BIGINT) END, \
+     manual = CASE WHEN manual = 1 AND due_at <> $1 THEN 1 ELSE 0 END, \
+     attempts = 1, first_at = $6, first_status = $7, first_error = $8, first_detail = $9, \
+     first_latency_ms = $10, first_body = $11 \
+     WHERE account_id = $12 AND webhook_id = $13 AND delivery_id = $14 /*BULK*/");
+/// What a later try came to, as above.
+pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET \
+     state = CASE WHEN manual = 1 AND due_at <> $1 THEN state ELSE CAST($2 AS TEXT) END, \
+     step = CASE WHEN manual = 1 AND due_at <> $1 THEN step ELSE CAST($3 AS BIGINT) END, \
+     due_at = CASE WHEN manual = 1 AND due_at <> $1 THEN due_at ELSE CAST($4 AS BIGINT) END, \
+     settled_at = CASE WHEN manual = 1 AND due_at <> $1 THEN settled_at \
+       ELSE CAST($5 AS BIGINT) END, \
+     manual = CASE WHEN manual = 1 AND due_at <> $1 THEN 1 ELSE 0 END, attempts = $6 \
+     WHERE account_id = $7 AND webhook_id = $8 AND delivery_id = $9 /*BULK*/");
 /// The later try itself.
 pub(super) const TRIED: Sql = Sql("INSERT INTO webhook_attempts (account_id, webhook_id, \
      delivery_id, number, at, status, error, detail, latency_ms, body) \

@@ -36,6 +36,15 @@ pub(super) struct Job {
     pub(super) step: i64,
     pub(super) attempts: i64,
     pub(super) due_at: Millis,
+    /// Whether somebody asked for this try.
+    pub(super) is_asked_for: bool,
+}
+
+impl Job {
+    /// The wish that this try fulfils, by its time. No wish has the other one.
+    pub(super) fn wish(&self) -> Millis {
+        if self.is_asked_for { self.due_at } else { Millis(-1) }
+    }
 }
 
 /// A try and what came of it.

@@ -9,7 +9,10 @@ mod targets;
 mod urls;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::http::{HeaderName, StatusCode, header};
 use estafette::app::Env;
 use estafette::events::{self, Event, Kind};
 use estafette::kit::id::{AccountId, EventId};
@@ -17,9 +20,51 @@ use playground::{ReceiverZoo, Visit};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use store::WriteSet;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::world::tenant::Tenant;
 use crate::world::{Answer, World, eventually};
+
+/// A receiver that keeps each request waiting until the story says what it answers.
+pub struct SlowReceiver {
+    pub url: String,
+    came: Arc<Notify>,
+    may_answer: Arc<Notify>,
+    status: Arc<Mutex<StatusCode>>,
+}
+
+impl SlowReceiver {
+    /// Each answer asks for a pause of so many seconds.
+    pub async fn asking_for(retry_after_s: u32) -> Self {
+        let (came, may_answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let status = Arc::new(Mutex::new(StatusCode::OK));
+        let (comes, answers, says) =
+            (Arc::clone(&came), Arc::clone(&may_answer), Arc::clone(&status));
+        let answer = async move || -> (StatusCode, [(HeaderName, String); 1]) {
+            comes.notify_one();
+            answers.notified().await;
+            let status = *says.lock().unwrap();
+            (status, [(header::RETRY_AFTER, retry_after_s.to_string())])
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+        Self { url, came, may_answer, status }
+    }
+
+    /// Until the next request has come.
+    pub async fn comes(&self) {
+        let patience = std::time::Duration::from_secs(20);
+        tokio::time::timeout(patience, self.came.notified()).await.expect("a request");
+    }
+
+    /// The request that waits is answered.
+    pub fn answers(&self, status: u16) {
+        *self.status.lock().unwrap() = StatusCode::from_u16(status).unwrap();
+        self.may_answer.notify_one();
+    }
+}
 
 /// Names a target.
 pub async fn hook(ada: &Tenant<'_>, url: &str, events: &[&str]) -> Answer {

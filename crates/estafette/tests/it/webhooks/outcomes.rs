@@ -1,16 +1,11 @@
 //! What becomes of a delivery that fails, and of its target.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::http::StatusCode;
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
-use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, target, visited};
+use super::{SlowReceiver, ada, happen, hook, json_of, like_its_example, log, quiet};
+use super::{settled, target, visited};
 use crate::on_every_engine;
 use crate::world::{World, eventually};
 
@@ -127,22 +122,13 @@ async fn a_target_that_is_gone_is_disabled_and_told_of(world: &World) {
 async fn a_url_that_was_changed_meanwhile_ends_no_target(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
-    let (came, may_answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (comes, answers) = (Arc::clone(&came), Arc::clone(&may_answer));
-    let gone = async move || {
-        comes.notify_one();
-        answers.notified().await;
-        StatusCode::GONE
-    };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let old = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(axum::serve(listener, Router::new().fallback(gone)).into_future());
-    let made = hook(&ada, &old, &["*"]).await;
+    let old = SlowReceiver::asking_for(0).await;
+    let made = hook(&ada, &old.url, &["*"]).await;
     happen(&ada, Kind::SmsDelivery, 1).await;
-    came.notified().await;
+    old.comes().await;
     let path = format!("/v1/webhooks/{}", made.word("id"));
     ada.desk("PATCH", &path).json(json!({"url": zoo.url("/ok")})).await.ok();
-    may_answer.notify_one();
+    old.answers(410);
     settled(&ada, &made, |one| one["status"] == "failed").await;
     assert_eq!(target(&ada, &made).await.body["active"], json!(true));
     happen(&ada, Kind::SmsDelivery, 1).await;

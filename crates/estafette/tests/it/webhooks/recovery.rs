@@ -6,13 +6,15 @@ use playground::ReceiverZoo;
 use serde_json::json;
 use store::{Sql, WriteSet, args};
 
-use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, visited};
+use super::{SlowReceiver, ada, happen, hook, json_of, like_its_example, log, quiet};
+use super::{settled, visited};
 use crate::on_every_engine;
 use crate::world::{Engine, World, eventually};
 
 on_every_engine!(
     a_test_reaches_its_target_only_and_a_disabled_one_as_well,
     a_delivery_is_tried_again_by_hand,
+    what_is_asked_for_during_a_try_happens_after_it,
     what_is_asked_for_by_hand_goes_before_what_waits,
     what_a_target_missed_is_recovered_once,
     recovery_goes_far_back_and_survives_a_restart,
@@ -75,6 +77,34 @@ async fn a_delivery_is_tried_again_by_hand(world: &World) {
     let visits = visited(&zoo, "/ok", 4).await;
     assert!(visits.iter().all(|visit| visit.body == visits[0].body));
     ada.desk("POST", "/v1/webhook-deliveries/dlv_x/retry").await.problem("not_found");
+}
+
+async fn what_is_asked_for_during_a_try_happens_after_it(world: &World) {
+    let ada = ada(world).await;
+    let slow = SlowReceiver::asking_for(0).await;
+    let made = hook(&ada, &slow.url, &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    // It is in the log after half a second.
+    slow.comes().await;
+    let waiting = settled(&ada, &made, |one| one["status"] == "pending").await;
+    let path = format!("/v1/webhook-deliveries/{}/retry", waiting["id"].as_str().unwrap());
+    // At the first try, at a later one, and at one that was asked for itself: no clock moves.
+    for (tries, status) in [(1, 400), (2, 200), (3, 500)] {
+        for _ in 0..2 {
+            let asked = ada.desk("POST", &path).await.ok();
+            assert_eq!(asked.word("status"), "pending");
+        }
+        slow.answers(status);
+        slow.comes().await;
+        let log = settled(&ada, &made, move |one| one["attempt_count"] == tries).await;
+        assert_eq!(log["status"], "pending", "{log}");
+        assert_eq!(log["attempts"][0]["status"], 400);
+    }
+    slow.answers(200);
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    assert_eq!((&done["attempt_count"], &done["next_attempt_at"]), (&json!(4), &json!(null)));
+    let times = [&done["attempts"][1]["status"], &done["attempts"][2]["status"]];
+    assert_eq!(times, [&json!(200), &json!(500)]);
 }
 
 async fn what_is_asked_for_by_hand_goes_before_what_waits(world: &World) {

@@ -65,6 +65,8 @@ pub(super) struct TargetLane {
     loans: Loans,
     /// Whether the database may hold more that is due.
     more: bool,
+    /// Whether somebody asked for something that was in memory already: its try may have begun.
+    wished: bool,
     /// What was lent since then.
     lent_first: usize,
     flying: FuturesUnordered<BoxFuture<'static, Tried>>,
@@ -99,6 +101,7 @@ impl TargetLane {
             known: HashSet::new(),
             loans: Loans::default(),
             more: true,
+            wished: false,
             lent_first: 0,
             flying: FuturesUnordered::new(),
             landed: Vec::new(),
@@ -361,8 +364,9 @@ impl TargetLane {
         // What somebody asked for is due as well.
         let mut seen = HashSet::new();
         rows.retain(|due| {
-            let delivery = &due.job.delivery;
-            !self.known.contains(delivery) && seen.insert(delivery.clone())
+            let (delivery, is_known) = (&due.job.delivery, self.known.contains(&due.job.delivery));
+            self.wished |= is_known && due.job.is_asked_for;
+            !is_known && seen.insert(delivery.clone())
         });
         self.line_up(rows).await?;
         self.more = i64::try_from(found).unwrap_or(0) == limit;

@@ -47,6 +47,8 @@ impl TargetLane {
                 settle::count(&self.engine.app, &tries);
                 self.is_over = false;
                 self.forget_written(&tries, &pending);
+                // What was asked for during one of these tries has its turn.
+                self.more |= std::mem::take(&mut self.wished);
                 if is_disabled {
                     self.target.active = false;
                     self.forget_queue();
