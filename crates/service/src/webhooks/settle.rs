@@ -46,6 +46,7 @@ pub(super) fn settle(app: &App, target: &Target, news: &News<'_>) -> Settled {
     };
     let mut set = WriteSet::of(target.account.as_str());
     let fare = args![
+        &target.url,
         health.failures,
         health.failing_since,
         health.streak,
@@ -125,10 +126,11 @@ struct Fate {
     settled_at: Option<Millis>,
 }
 
-fn fate(app: &App, tried: &Tried, now: Millis) -> Fate {
+fn fate(app: &App, target: &Target, tried: &Tried, now: Millis) -> Fate {
     let again = || {
         let schedule = &app.config.webhooks.retry_schedule_s;
-        outcome::next_try(schedule, tried.job.step, tried.asked_ms, now, app.clock.below(1_000))
+        let asked_ms = tried.asked_ms.filter(|_| tried.was_at(target));
+        outcome::next_try(schedule, tried.job.step, asked_ms, now, app.clock.below(1_000))
     };
     let (state, due_at) = match tried.outcome() {
         TryOutcome::Delivered => ("delivered", None),
@@ -140,7 +142,7 @@ fn fate(app: &App, tried: &Tried, now: Millis) -> Fate {
 
 /// A delivery that was tried before it was written down.
 fn tried_at_once(app: &App, target: &Target, event: &Stored, tried: &Tried, now: Millis) -> Args {
-    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let Fate { state, due_at, settled_at } = fate(app, target, tried, now);
     let (account, id, delivery) = (&target.account, &target.id, &tried.job.delivery);
     let (step, kind) = (tried.job.step + 1, &event.kind);
     let mut row = args![account, id, delivery, &event.id, kind, state, step, due_at, settled_at];
@@ -150,7 +152,7 @@ fn tried_at_once(app: &App, target: &Target, event: &Stored, tried: &Tried, now:
 
 /// The delivery after its first try, which is in its row.
 fn settled_at_first(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
-    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let Fate { state, due_at, settled_at } = fate(app, target, tried, now);
     let mut row = args![tried.job.wish(), state, tried.job.step + 1, due_at, settled_at];
     row.extend(answer(tried));
     row.extend(args![&target.account, &target.id, &tried.job.delivery]);
@@ -159,7 +161,7 @@ fn settled_at_first(app: &App, target: &Target, tried: &Tried, now: Millis) -> A
 
 /// The delivery after a later try.
 fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
-    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let Fate { state, due_at, settled_at } = fate(app, target, tried, now);
     let (account, id, job) = (&target.account, &target.id, &tried.job);
     let (step, number, delivery) = (job.step + 1, job.attempts + 1, &job.delivery);
     args![job.wish(), state, step, due_at, settled_at, number, account, id, delivery]

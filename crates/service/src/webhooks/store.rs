@@ -50,11 +50,15 @@ pub(super) const ACTIVE: Sql =
      pace_ms, env \
      FROM webhooks WHERE account_id = $1 AND active = 1 AND deleted = 0");
 
-/// Another URL or other events; what is NULL stays. What the receiver at the old URL asked for does
-/// not hold for the new one.
+/// Another URL or other events; what is NULL stays. What the receiver at the old URL asked for, and
+/// that it failed, does not hold for the new one.
 pub(super) const CHANGE: Sql = Sql("UPDATE webhooks SET url = COALESCE($1, url), \
      patterns = COALESCE($2, patterns), work = work + 1, \
      parked_until = CASE WHEN $1 IS NULL THEN parked_until ELSE 0 END, \
+     failures = CASE WHEN COALESCE($1, url) = url THEN failures ELSE 0 END, \
+     failing_since = CASE WHEN COALESCE($1, url) = url THEN failing_since ELSE NULL END, \
+     streak = CASE WHEN COALESCE($1, url) = url THEN streak ELSE 0 END, \
+     probes = CASE WHEN COALESCE($1, url) = url THEN probes ELSE 0 END, \
      next_at = CASE WHEN $1 IS NULL OR lease_until > $3 THEN next_at ELSE CAST($3 AS BIGINT) END \
      WHERE account_id = $4 AND webhook_id = $5 AND deleted = 0");
 
@@ -158,10 +162,16 @@ pub(super) const RELEASE_DISABLED: Sql = Sql("UPDATE webhooks SET holder = NULL,
        AND d.manual = 1 ORDER BY d.due_at LIMIT 1) \
      WHERE account_id = $2 AND webhook_id = $3 AND epoch = $4 AND work = $5 AND active = 0");
 
-/// How the target fares; refused when another node has it.
-pub(super) const FARE: Sql = Sql("UPDATE webhooks SET failures = $1, failing_since = $2, \
-     streak = $3, probes = $4, parked_until = $5, last_success_at = $6, pace_ms = $7 \
-     WHERE account_id = $8 AND webhook_id = $9 AND epoch = $10");
+/// How the target fares at a URL, unless it has moved meanwhile; refused when another node has it.
+pub(super) const FARE: Sql = Sql("UPDATE webhooks SET \
+     failures = CASE WHEN url = $1 THEN CAST($2 AS BIGINT) ELSE failures END, \
+     failing_since = CASE WHEN url = $1 THEN CAST($3 AS BIGINT) ELSE failing_since END, \
+     streak = CASE WHEN url = $1 THEN CAST($4 AS BIGINT) ELSE streak END, \
+     probes = CASE WHEN url = $1 THEN CAST($5 AS BIGINT) ELSE probes END, \
+     parked_until = CASE WHEN url = $1 THEN CAST($6 AS BIGINT) ELSE parked_until END, \
+     last_success_at = CASE WHEN url = $1 THEN CAST($7 AS BIGINT) ELSE last_success_at END, \
+     pace_ms = CASE WHEN url = $1 THEN CAST($8 AS BIGINT) ELSE pace_ms END \
+     WHERE account_id = $9 AND webhook_id = $10 AND epoch = $11");
 
 /// An event on its way to a target, once.
 pub(super) const DELIVER: Sql = Sql("INSERT INTO webhook_deliveries (account_id, webhook_id, \

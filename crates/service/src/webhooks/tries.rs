@@ -72,9 +72,14 @@ impl Tried {
         self.job.attempts == 0
     }
 
+    /// Whether it was sent to where the target is now: else it says nothing of it.
+    pub(super) fn was_at(&self, target: &Target) -> bool {
+        *self.url == *target.url
+    }
+
     /// Whether a target is gone, as far as this tells: one that has moved meanwhile is not.
     pub(super) fn ends(&self, target: &Target) -> bool {
-        self.outcome() == TryOutcome::Gone && *self.url == *target.url
+        self.outcome() == TryOutcome::Gone && self.was_at(target)
     }
 
     /// What it means for the target.

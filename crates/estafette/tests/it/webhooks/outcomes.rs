@@ -17,6 +17,8 @@ on_every_engine!(
     a_url_that_was_changed_meanwhile_ends_no_target,
     a_receiver_that_asks_for_time_gets_it,
     what_a_receiver_asked_for_does_not_hold_for_another_url,
+    a_try_at_the_old_url_says_nothing_of_the_new_one,
+    what_failed_at_another_url_does_not_count,
     every_failure_without_an_answer_is_tried_again,
     five_failures_park_a_target_and_one_probe_frees_it,
     five_days_of_failure_disable_a_target,
@@ -167,6 +169,50 @@ async fn what_a_receiver_asked_for_does_not_hold_for_another_url(world: &World) 
     visited(&zoo, "/ok", 1).await;
     happen(&ada, Kind::SmsDelivery, 1).await;
     visited(&zoo, "/ok", 2).await;
+}
+
+async fn a_try_at_the_old_url_says_nothing_of_the_new_one(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let old = SlowReceiver::asking_for(86_400).await;
+    let made = hook(&ada, &old.url, &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    old.comes().await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    ada.desk("PATCH", &path).json(json!({"url": zoo.url("/ok")})).await.ok();
+    // It is tried at the new URL by now, so the target was read anew.
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 1).await;
+    old.answers(503);
+    eventually(|| async {
+        let oldest = log(&ada, &made).await.pop()?;
+        (oldest["attempt_count"] == 1).then_some(())
+    })
+    .await;
+    assert_eq!(target(&ada, &made).await.body["failing_since"], json!(null));
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 2).await;
+    // What the old receiver asked for is no reason to wait with its delivery.
+    world.advance(6_001).await;
+    visited(&zoo, "/ok", 3).await;
+}
+
+async fn what_failed_at_another_url_does_not_count(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/status/500"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    eventually(|| async {
+        (target(&ada, &made).await.body["failing_since"] != json!(null)).then_some(())
+    })
+    .await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    ada.desk("PATCH", &path).json(json!({"events": ["*"]})).await.ok();
+    assert_ne!(target(&ada, &made).await.body["failing_since"], json!(null));
+    let moved = ada.desk("PATCH", &path).json(json!({"url": zoo.url("/ok")})).await.ok();
+    assert_eq!(moved.body["failing_since"], json!(null));
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 1).await;
 }
 
 async fn every_failure_without_an_answer_is_tried_again(world: &World) {

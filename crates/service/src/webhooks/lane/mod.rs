@@ -178,7 +178,9 @@ impl TargetLane {
     async fn wait(&mut self) {
         tokio::select! {
             Some(tried) = self.flying.next() => {
-                if tried.outcome() == TryOutcome::Gone {
+                let after = self.target.health.after(tried.ended(), self.engine.app.now());
+                let may_end = after.is_hopeless(self.engine.app.now());
+                if may_end || tried.outcome() == TryOutcome::Gone {
                     // Its URL may have been changed meanwhile.
                     self.refresh().await;
                 }
@@ -205,8 +207,10 @@ impl TargetLane {
     /// A try ended. What it means for the target holds at once; only later is it written down.
     fn land(&mut self, tried: Tried) {
         let now = self.engine.app.now();
-        self.target.health = self.target.health.after(tried.ended(), now);
-        self.is_over |= tried.ends(&self.target) || self.target.health.is_hopeless(now);
+        if tried.was_at(&self.target) {
+            self.target.health = self.target.health.after(tried.ended(), now);
+            self.is_over |= tried.ends(&self.target) || self.target.health.is_hopeless(now);
+        }
         self.landed.push(tried);
     }
 
@@ -274,11 +278,12 @@ impl TargetLane {
     }
 
     /// Takes over what the database says of the target. Its health is ours to say, but somebody may
-    /// have reset it; what is not written yet will be.
+    /// have reset it; what is not written yet will be, unless it is of another URL.
     fn know(&mut self, target: Target) {
         let epoch = self.target.epoch;
         let is_written = self.writing.is_none() && self.landed.is_empty();
-        let health = if is_written { target.health } else { self.target.health };
+        let has_moved = target.url != self.target.url;
+        let health = if is_written || has_moved { target.health } else { self.target.health };
         self.target = Target { health, epoch, ..target };
         if !self.target.active {
             self.forget_queue();
