@@ -17,23 +17,34 @@ use super::upload::Cut;
 pub const LARGEST: usize = 10 * 1024 * 1024;
 /// Bodies up to this size, bytes, are everybody's right, as at every other endpoint.
 const SMALL: usize = 256 * 1024;
-/// Bytes beyond that of all bodies together.
+/// Bytes beyond that of all bodies of one room together.
 const ALL: usize = 96 * 1024 * 1024;
 /// And of those of one account.
 const OF_ONE: usize = 32 * 1024 * 1024;
 
-/// What is held, by account.
-static HELD: Mutex<Option<HashMap<String, usize>>> = Mutex::new(None);
+/// What is held of the bodies that share their memory, by account.
+#[derive(Debug)]
+pub struct Room(Mutex<Option<HashMap<String, usize>>>);
+
+impl Room {
+    /// An empty one.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is made in a static only")]
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+}
 
 /// The memory of one body, until it is dropped.
 struct Share {
+    room: &'static Room,
     account: String,
     bytes: usize,
 }
 
 impl Share {
     fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.get_or_insert_default();
         let all: usize = held.values().sum();
         let own = held.entry(self.account.clone()).or_default();
@@ -49,7 +60,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.get_or_insert_default();
         if let Some(own) = held.get_mut(&self.account) {
             *own -= self.bytes.min(*own);
@@ -67,12 +78,12 @@ pub struct Large {
     _share: Share,
 }
 
-/// Reads a body.
+/// Reads a body, into the memory of a room.
 ///
 /// # Errors
 /// 413 `payload_too_large`, 408 `request_timeout`, 400 for one that breaks off, 503 `overloaded`.
-pub async fn read(account: &AccountId, body: Body) -> Result<Large, Problem> {
-    let mut share = Share { account: account.as_str().to_owned(), bytes: 0 };
+pub async fn read(room: &'static Room, account: &AccountId, body: Body) -> Result<Large, Problem> {
+    let mut share = Share { room, account: account.as_str().to_owned(), bytes: 0 };
     let mut frames = body.into_data_stream();
     let mut all = Vec::new();
     while let Some(frame) = frames.next().await {
@@ -109,4 +120,23 @@ fn cut(error: &axum::Error) -> Problem {
 /// What is left of the body is not read.
 fn cut_off(problem: Problem) -> Problem {
     problem.header("connection", axum::http::HeaderValue::from_static("close"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static ONE: Room = Room::new();
+    static OTHER: Room = Room::new();
+
+    #[test]
+    fn what_one_room_holds_takes_nothing_from_another() {
+        let share = |room, number: usize| Share { room, account: number.to_string(), bytes: 0 };
+        let mut full: Vec<Share> = (0..ALL / OF_ONE).map(|number| share(&ONE, number)).collect();
+        assert!(full.iter_mut().all(|share| share.grow(OF_ONE).is_ok()));
+        assert!(share(&ONE, 9).grow(1).is_err(), "all of it is held");
+        assert!(share(&OTHER, 0).grow(OF_ONE).is_ok());
+        full.pop();
+        assert!(share(&ONE, 9).grow(1).is_ok());
+    }
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::upload::UploadSlot;
+use super::upload::{Side, UploadSlot};
 use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
@@ -163,7 +163,11 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         let detail = "Send `Content-Type: multipart/form-data` with a boundary.";
         Problem::new(Code::UnsupportedMediaType).detail(detail)
     })?;
-    let _slot = UploadSlot::take(&keeper)?;
+    let side = match reader {
+        Reader::User(_) => Side::Of(app.env),
+        Reader::Staff => Side::Staff,
+    };
+    let slot = UploadSlot::take(side, &keeper)?;
     let known: &[&str] = match reader {
         Reader::User(_) => &["file", "message", "client_message_id"],
         Reader::Staff => &["file", "message", "client_message_id", "internal"],
@@ -177,7 +181,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         Reader::Staff => Repeatable::by_staff(&keeper, &headers, &route, &print),
     };
     let fresh = async |claim: Claim| {
-        let file = upload.put(app, &found.account).await?;
+        let file = upload.put(app, &found.account, &slot).await?;
         let text = upload.message.take().unwrap_or_default();
         let public = NewMessage::public(author, text);
         let new = NewMessage {

@@ -16,17 +16,19 @@ use super::kinds::FileKind;
 use super::preview::{self, Drawn};
 use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::kit::id::{AccountId, FileId};
 use crate::kit::upload::{Cut, MOST_FILE_BYTES};
 use crate::support::LONGEST_MESSAGE;
 
-/// Uploads of one process at the same time, and of one account.
+/// Uploads of one side at the same time, and of one account.
 const MOST_AT_ONCE: usize = 64;
 const MOST_OF_ACCOUNT: usize = 4;
-/// Files that are judged at the same time: each is in memory for that.
-static JUDGING: Semaphore = Semaphore::const_new(2);
-static COMING: Semaphore = Semaphore::const_new(MOST_AT_ONCE);
+/// Files of one side that are judged at the same time: each is in memory for that.
+const MOST_JUDGED: usize = 2;
+static OF_LIVE: Room = Room::new();
+static OF_SANDBOX: Room = Room::new();
+static OF_STAFF: Room = Room::new();
 static BY_ACCOUNT: Mutex<Option<HashMap<String, usize>>> = Mutex::new(None);
 
 /// Why an upload is not taken.
@@ -93,9 +95,45 @@ struct Spooled {
     sha256: [u8; 32],
 }
 
+/// Who uploads. What one side does keeps no other from it: anybody may have accounts of the
+/// sandbox.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side {
+    /// A tenant of an environment.
+    Of(Env),
+    /// Staff, at whichever address.
+    Staff,
+}
+
+impl Side {
+    const fn room(self) -> &'static Room {
+        match self {
+            Self::Of(Env::Live) => &OF_LIVE,
+            Self::Of(Env::Sandbox) => &OF_SANDBOX,
+            Self::Staff => &OF_STAFF,
+        }
+    }
+}
+
+/// What this process has for the uploads of one side.
+struct Room {
+    coming: Semaphore,
+    judging: Semaphore,
+}
+
+impl Room {
+    const fn new() -> Self {
+        let (coming, judging) =
+            (Semaphore::const_new(MOST_AT_ONCE), Semaphore::const_new(MOST_JUDGED));
+        Self { coming, judging }
+    }
+}
+
 /// A place among the uploads, free again when dropped.
+#[derive(Debug)]
 pub(super) struct UploadSlot {
     account: String,
+    side: Side,
     _of_node: SemaphorePermit<'static>,
 }
 
@@ -104,15 +142,15 @@ impl UploadSlot {
     ///
     /// # Errors
     /// [`Refusal::Busy`], [`Refusal::Overloaded`].
-    pub(super) fn take(account: &AccountId) -> Result<Self, Refusal> {
-        let of_node = COMING.try_acquire().map_err(|_| Refusal::Overloaded)?;
+    pub(super) fn take(side: Side, account: &AccountId) -> Result<Self, Refusal> {
+        let of_node = side.room().coming.try_acquire().map_err(|_| Refusal::Overloaded)?;
         let mut all = BY_ACCOUNT.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.get_or_insert_default().entry(account.to_string()).or_default();
         if *count >= MOST_OF_ACCOUNT {
             return Err(Refusal::Busy);
         }
         *count += 1;
-        Ok(Self { account: account.to_string(), _of_node: of_node })
+        Ok(Self { account: account.to_string(), side, _of_node: of_node })
     }
 }
 
@@ -194,14 +232,15 @@ impl Upload {
     }
 
     /// Judges the file and puts it into the storage, where it stays once it is committed.
-    pub(in crate::support) async fn put(
+    pub(super) async fn put(
         &mut self,
         app: &App,
         account: &AccountId,
+        slot: &UploadSlot,
     ) -> Result<NewFile, Refusal> {
         let Some(mut spooled) = self.file.take() else { return Err(Refusal::Overloaded) };
         // Nobody closes it.
-        let _turn = JUDGING.acquire().await;
+        let _turn = slot.side.room().judging.acquire().await;
         let bytes =
             whole(&mut spooled).await.map_err(|error| Refusal::Storage(error.to_string()))?;
         let kind = judged(&bytes, &spooled)?;
@@ -365,4 +404,27 @@ fn broken(error: &multer::Error) -> Refusal {
         cause = inner.source();
     }
     Refusal::Malformed(format!("The multipart body is malformed: {error}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_of_the_sandbox_keep_nobody_else_from_uploading() {
+        let account = |number: usize| AccountId::stored(format!("acc_{number}"));
+        let (sandbox, live) = (Side::Of(Env::Sandbox), Side::Of(Env::Live));
+        let all: Vec<UploadSlot> = (0..MOST_AT_ONCE)
+            .map(|number| UploadSlot::take(sandbox, &account(number / MOST_OF_ACCOUNT)).unwrap())
+            .collect();
+        let another = UploadSlot::take(sandbox, &account(MOST_AT_ONCE));
+        assert!(matches!(another, Err(Refusal::Overloaded)));
+        for side in [live, Side::Staff] {
+            let one = UploadSlot::take(side, &account(MOST_AT_ONCE)).unwrap();
+            assert_eq!(one.side.room().judging.available_permits(), MOST_JUDGED);
+        }
+        assert!(UploadSlot::take(sandbox, &account(MOST_AT_ONCE)).is_err());
+        drop(all);
+        assert!(UploadSlot::take(sandbox, &account(MOST_AT_ONCE)).is_ok());
+    }
 }
