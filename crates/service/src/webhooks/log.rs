@@ -7,6 +7,9 @@ use crate::app::App;
 use crate::kit::id::{AccountId, WebhookId};
 use crate::kit::page::{self, Page, Since};
 
+/// Tries that are shown of one delivery: it may be tried again as often as somebody asks.
+pub const MOST_TRIES: usize = 100;
+
 /// Which deliveries are shown; what is empty does not filter.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -48,7 +51,16 @@ pub async fn page(
     Ok(page::sift(page, read, id_of, keep).await?)
 }
 
-/// The tries of a delivery, first to last.
+/// How much of a try is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    Whole,
+    /// All but what the receiver answered, which is not read.
+    InShort,
+}
+
+/// The newest [`MOST_TRIES`] tries of a delivery, in their order.
 ///
 /// # Errors
 /// [`Error::Db`].
@@ -56,12 +68,18 @@ pub async fn attempts(
     app: &App,
     account: &AccountId,
     delivery: &Delivery,
+    detail: Detail,
 ) -> Result<Vec<Attempt>, Error> {
-    let read = async |sql| {
-        let args = args![account, &delivery.webhook, &delivery.id];
-        app.db.rows::<Attempt>(sql, args).await
+    let (first, others) = match detail {
+        Detail::Whole => (sql::FIRST_TRY, sql::TRIES),
+        Detail::InShort => (sql::FIRST_TRY_IN_SHORT, sql::TRIES_IN_SHORT),
     };
-    let mut tries = read(sql::FIRST_TRY).await?;
-    tries.extend(read(sql::TRIES).await?);
+    let (webhook, id) = (&delivery.webhook, &delivery.id);
+    let most = i64::try_from(MOST_TRIES).unwrap_or(i64::MAX);
+    let mut tries: Vec<Attempt> = app.db.rows(others, args![account, webhook, id, most]).await?;
+    if tries.len() < MOST_TRIES {
+        tries.extend(app.db.rows::<Attempt>(first, args![account, webhook, id]).await?);
+    }
+    tries.reverse();
     Ok(tries)
 }

@@ -267,10 +267,20 @@ pub(super) const DELIVERY: Sql = Sql("SELECT d.delivery_id, d.webhook_id, d.even
 pub(super) const FIRST_TRY: Sql = Sql("SELECT CAST(1 AS BIGINT), first_at, first_status, \
      first_error, first_detail, first_latency_ms, first_body FROM webhook_deliveries \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 AND first_at IS NOT NULL");
-/// The other tries of a delivery, in their order.
+/// The same without what the receiver answered.
+pub(super) const FIRST_TRY_IN_SHORT: Sql = Sql("SELECT CAST(1 AS BIGINT), first_at, \
+     first_status, first_error, first_detail, first_latency_ms, CAST(NULL AS BYTEA) \
+     FROM webhook_deliveries \
+     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 AND first_at IS NOT NULL");
+/// The other tries of a delivery, newest first.
 pub(super) const TRIES: Sql = Sql("SELECT number, at, status, error, detail, latency_ms, body \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 \
-     ORDER BY number");
+     ORDER BY number DESC LIMIT $4");
+/// The same without what the receiver answered.
+pub(super) const TRIES_IN_SHORT: Sql = Sql("SELECT number, at, status, error, detail, \
+     latency_ms, CAST(NULL AS BYTEA) FROM webhook_attempts \
+     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 \
+     ORDER BY number DESC LIMIT $4");
 
 /// Retention: targets, some at a time.
 pub(super) const TARGETS: Sql = Sql("SELECT account_id, webhook_id, deleted FROM webhooks \

@@ -3,6 +3,7 @@
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
+use store::Val;
 
 use super::{SlowReceiver, ada, happen, hook, json_of, like_its_example, log, quiet};
 use super::{settled, target, visited};
@@ -23,6 +24,7 @@ on_every_engine!(
     five_failures_park_a_target_and_one_probe_frees_it,
     five_days_of_failure_disable_a_target,
     the_log_shows_every_try_and_filters,
+    a_delivery_shows_its_newest_hundred_tries,
 );
 
 const SCHEDULE_S: [i64; 9] = [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400];
@@ -334,4 +336,45 @@ async fn the_log_shows_every_try_and_filters(world: &World) {
     assert!(list("?status=failed").await.ok().list().is_empty());
     list("?status=lost").await.problem("invalid_request");
     list("?type=lost").await.problem("invalid_request");
+}
+
+async fn a_delivery_shows_its_newest_hundred_tries(world: &World) {
+    const TRIED: store::Sql = store::Sql(
+        "INSERT INTO webhook_attempts (account_id, webhook_id, delivery_id, number, at, status, \
+         latency_ms, body) VALUES ($1, $2, $3, $4, $5, 500, 1, $6)",
+    );
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    let id = done["id"].as_str().unwrap();
+    let numbers = |delivery: &Value| -> Vec<i64> {
+        let tries = delivery["attempts"].as_array().unwrap();
+        tries.iter().map(|one| one["number"].as_i64().unwrap()).collect()
+    };
+    let app = world.app(ada.env).await;
+    let write = async |numbers: std::ops::RangeInclusive<i64>| {
+        let mut set = store::WriteSet::of(ada.account_id.as_str());
+        for number in numbers {
+            let (account, webhook) = (ada.account_id.as_str(), made.word("id"));
+            let body = Val::from(&b"what was answered"[..]);
+            set.push(TRIED, store::args![account, webhook, id, number, world.now(), body]);
+        }
+        app.db.commit(set).await.unwrap();
+    };
+    let path = format!("/v1/webhook-deliveries/{id}");
+    for (written, shown) in [(2..=99, 1..=99), (100..=100, 1..=100), (101..=150, 51..=150)] {
+        write(written).await;
+        let shown: Vec<i64> = shown.collect();
+        assert_eq!(numbers(&ada.get(&path).await.ok().body), shown);
+        world.faults.write_down();
+        assert_eq!(numbers(&log(&ada, &made).await[0]), shown);
+        let seen = world.faults.seen();
+        let is_of_tries = |text: &&str| text.contains("webhook_") && text.contains("latency_ms");
+        let of_tries: Vec<&str> =
+            seen.reads.iter().map(|(sql, _)| sql.0).filter(is_of_tries).collect();
+        assert!(!of_tries.is_empty());
+        assert!(of_tries.iter().all(|text| !text.contains("body")), "{of_tries:?}");
+    }
 }

@@ -24,7 +24,7 @@ use crate::kit::posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::webhooks::api::Posted;
-use crate::webhooks::log::{self, Filter};
+use crate::webhooks::log::{self, Detail, Filter};
 use crate::webhooks::{self, Asked};
 
 /// What a delivery can be.
@@ -72,7 +72,7 @@ pub struct DeliveryView {
     /// When the event happened.
     #[schema(format = DateTime)]
     created_at: String,
-    /// The tries, first to last.
+    /// The tries, first to last; of more than 100 the newest.
     attempts: Vec<AttemptView>,
 }
 
@@ -103,7 +103,7 @@ pub struct AttemptView {
 }
 
 impl AttemptView {
-    fn of(attempt: Attempt, with_response: bool) -> Self {
+    fn of(attempt: Attempt) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self {
             number: attempt.number,
@@ -112,7 +112,7 @@ impl AttemptView {
             error: attempt.error,
             detail: attempt.detail,
             latency_ms: attempt.latency_ms,
-            response: attempt.body.filter(|_| with_response).map(text),
+            response: attempt.body.map(text),
         }
     }
 }
@@ -176,7 +176,7 @@ async fn test_webhook(
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let made = super::test(&app, account, &id, kind, &claim).await?;
-        Ok(Json(show(&app, account, made, true).await?))
+        Ok(Json(show(&app, account, made, Detail::Whole).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
     Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
@@ -230,7 +230,7 @@ async fn list_deliveries(
     let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
-        views.push(show(&app, account, row, false).await?);
+        views.push(show(&app, account, row, Detail::InShort).await?);
     }
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
@@ -311,7 +311,7 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
 
 /// Read a delivery.
 ///
-/// With its tries.
+/// With its tries, the newest 100 of them.
 #[utoipa::path(
     get, path = "/v1/webhook-deliveries/{delivery_id}", tag = "Webhooks",
     params(("delivery_id" = String, Path, description = "The delivery")),
@@ -328,7 +328,7 @@ async fn read_delivery(
 ) -> Result<Json<DeliveryView>, Problem> {
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(&app, &caller.account.id, &id).await?;
-    Ok(Json(show(&app, &caller.account.id, found, true).await?))
+    Ok(Json(show(&app, &caller.account.id, found, Detail::Whole).await?))
 }
 
 /// Retry a delivery.
@@ -360,7 +360,7 @@ async fn retry_delivery(
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let found = super::retry(&app, account, &id, &claim).await?;
-        Ok(Json(show(&app, account, found, true).await?))
+        Ok(Json(show(&app, account, found, Detail::Whole).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
     Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
@@ -373,18 +373,18 @@ async fn repeat(
 ) -> Result<Json<DeliveryView>, Problem> {
     let id = DeliveryId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(app, account, &id).await?;
-    Ok(Json(show(app, account, found, true).await?))
+    Ok(Json(show(app, account, found, Detail::Whole).await?))
 }
 
 async fn show(
     app: &App,
     account: &crate::kit::id::AccountId,
     delivery: Delivery,
-    with_response: bool,
+    detail: Detail,
 ) -> Result<DeliveryView, Problem> {
-    let attempts = log::attempts(app, account, &delivery).await?;
+    let attempts = log::attempts(app, account, &delivery, detail).await?;
     Ok(DeliveryView {
-        attempts: attempts.into_iter().map(|one| AttemptView::of(one, with_response)).collect(),
+        attempts: attempts.into_iter().map(AttemptView::of).collect(),
         created_at: delivery.event.time().to_string(),
         id: delivery.id.into(),
         webhook_id: delivery.webhook.into(),
