@@ -201,6 +201,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The fault of whoever named an object, if there is no such one; any other error as it is.
+    fn or_unknown(self, fault: Self) -> Self {
+        if matches!(self, Self::Unknown) { fault } else { self }
+    }
+
     /// Whether another request was faster: it is worth another try.
     fn is_race(&self) -> bool {
         matches!(self, Self::Commit(CommitError::Rejected(STALE | SENT_BEFORE)))

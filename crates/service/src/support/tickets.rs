@@ -94,11 +94,10 @@ pub(super) async fn open(
     new: NewTicket,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
-    if let Some(follows) = &new.follows
-        && find(app, Reader::User(account), follows).await.is_err()
-    {
+    if let Some(follows) = &new.follows {
         let detail = "must be a ticket of this account";
-        return Err(Error::Field { field: "follows", detail });
+        let wrong = Error::Field { field: "follows", detail };
+        find(app, Reader::User(account), follows).await.map_err(|error| error.or_unknown(wrong))?;
     }
     let id = TicketId::new(&app.clock);
     let now = id.time();
@@ -283,16 +282,17 @@ async fn try_merge(
     into: &TicketId,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
-    let target = find(app, Reader::Staff, into).await.ok();
-    let target = target.filter(|target| target.status != Status::Closed && target.id != *id);
-    let wrong = Error::Field {
+    let wrong = || Error::Field {
         field: "into",
         detail: "must be another ticket of the same account that is not closed",
     };
-    let Some(target) = target else { return Err(wrong) };
+    let target = find(app, Reader::Staff, into).await.map_err(|error| error.or_unknown(wrong()))?;
+    if target.status == Status::Closed || target.id == *id {
+        return Err(wrong());
+    }
     let before = find(app, Reader::Staff, id).await?;
     if before.account != target.account {
-        return Err(wrong);
+        return Err(wrong());
     }
     if before.status == Status::Closed {
         return Err(Error::Closed { merged_into: before.merged_into });

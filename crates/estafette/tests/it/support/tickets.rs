@@ -20,6 +20,7 @@ on_every_engine!(
     messages_are_numbered_without_gaps_whoever_writes_at_once,
     a_repeat_is_no_second_message,
     every_fault_of_a_ticket_is_named,
+    a_database_that_is_away_is_no_fault_of_a_field,
     events_tell_of_messages_and_changes,
     a_ticket_is_rated_once_and_only_after_it_was_resolved,
     an_account_has_a_bound_of_open_tickets with few_tickets,
@@ -268,6 +269,33 @@ async fn a_ticket_is_rated_once_and_only_after_it_was_resolved(world: &World) {
     assert!(!rated.text.contains("slow"), "the comment is for staff");
     rate(json!({"score": 5})).await.problem("limit_reached");
     assert_eq!(super::seen_by_staff(world, &id).await.word("rating_comment"), "slow");
+}
+
+/// What cannot be read is not known to be missing.
+async fn a_database_that_is_away_is_no_fault_of_a_field(world: &World) {
+    let ada = world.account("ada").await;
+    let (one, two) = (open(&ada, "1", "m").await, open(&ada, "2", "m").await);
+    let draft = json!({"title": "t", "body": "b"});
+    let reply = staff(world, "POST", "/canned-replies").await.json(draft).await.ok();
+    let body = json!({
+        "subject": "3", "category": "c", "priority": "low", "message": "m", "follows": one,
+    });
+    let follow = || ada.desk("POST", "/v1/support/tickets").json(&body);
+    let merge = async || {
+        let call = staff(world, "POST", &format!("/support/tickets/{one}/merge")).await;
+        call.json(json!({"into": two})).await
+    };
+    let fill = async || answer(world, &one, json!({"canned_reply_id": reply.word("id")})).await;
+    let of_account = "FROM tickets WHERE account_id = $1 AND ticket_id = $2";
+    world.faults.plan_reads(of_account, 1);
+    follow().await.problem("storage_unavailable");
+    follow().await.ok();
+    world.faults.plan_reads("FROM canned_replies", 1);
+    fill().await.problem("storage_unavailable");
+    fill().await.ok();
+    world.faults.plan_reads("FROM tickets WHERE ticket_id = $1", 1);
+    merge().await.problem("storage_unavailable");
+    merge().await.ok();
 }
 
 fn few_tickets(config: &mut estafette::config::Config) {

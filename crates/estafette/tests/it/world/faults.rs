@@ -1,4 +1,5 @@
-//! An engine that fails on purpose: the commits that a story names, as often as it says.
+//! An engine that fails on purpose: the commits and reads that a story names, as often as it says.
+//! It also holds up a commit, so that something else comes in between.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use store::{
     About, Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Reject, Row, Sql,
     WriteSet,
 };
+use tokio::sync::Notify;
 
 /// A statement of every commit that settles an attempt.
 pub const COMMIT_B: &str = "UPDATE attempts SET state";
@@ -35,12 +37,34 @@ struct Planned {
     times: usize,
 }
 
+/// A commit that is held up once it comes.
+#[derive(Default)]
+pub struct Held {
+    came: Notify,
+    may_go: Notify,
+}
+
+impl Held {
+    /// Until it has come.
+    pub async fn came(&self) {
+        let patience = std::time::Duration::from_secs(20);
+        tokio::time::timeout(patience, self.came.notified()).await.expect("the commit");
+    }
+
+    /// It goes on.
+    pub fn let_go(&self) {
+        self.may_go.notify_one();
+    }
+}
+
 /// What is to fail yet.
 #[derive(Clone, Default)]
 pub struct Faults {
     planned: Arc<Mutex<Vec<Planned>>>,
     /// Reads that are to fail, by a text in them, and how often.
     reads: Arc<Mutex<Vec<(&'static str, usize)>>>,
+    /// The commit that is to be held up: the next one with this text.
+    held: Arc<Mutex<Option<(&'static str, Arc<Held>)>>>,
     /// What was asked of the database since a story wanted to know.
     seen: Arc<Mutex<Option<Seen>>>,
 }
@@ -74,6 +98,19 @@ impl Faults {
         let mut reads = self.reads.lock().unwrap();
         let planned = reads.iter_mut().find(|(text, times)| *times > 0 && sql.0.contains(text));
         planned.map(|(_, times)| *times -= 1).is_some()
+    }
+
+    /// Holds up the next commit with this text in a statement.
+    pub fn hold(&self, text: &'static str) -> Arc<Held> {
+        let held = Arc::new(Held::default());
+        *self.held.lock().unwrap() = Some((text, Arc::clone(&held)));
+        held
+    }
+
+    fn held(&self, set: &WriteSet) -> Option<Arc<Held>> {
+        let is_meant = |text: &str| set.stmts().iter().any(|stmt| stmt.sql.0.contains(text));
+        let held = self.held.lock().unwrap().take_if(|(text, _)| is_meant(text));
+        held.map(|(_, held)| held)
     }
 
     /// No planned failure happens any more.
@@ -126,6 +163,13 @@ impl Engine for Faulty {
     fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
         if let Some(seen) = &mut *self.faults.seen.lock().unwrap() {
             seen.commits.push(set.clone());
+        }
+        if let Some(held) = self.faults.held(&set) {
+            return Box::pin(async move {
+                held.came.notify_one();
+                held.may_go.notified().await;
+                self.engine.commit(set).await
+            });
         }
         let Some(how) = self.faults.next(&set) else { return self.engine.commit(set) };
         Box::pin(async move {

@@ -81,7 +81,7 @@ pub(super) async fn filled(
 ) -> Result<String, Error> {
     let wrong = Error::Field { field: "canned_reply_id", detail: "must be the id of a reply" };
     let Some(reply) = reply else { return Err(wrong) };
-    let reply = find(app, reply).await.map_err(|_| wrong)?;
+    let reply = find(app, reply).await.map_err(|error| error.or_unknown(wrong))?;
     let ticket = tickets::find(app, Reader::Staff, ticket).await?;
     let text = fill(&reply.body, &ticket);
     if text.chars().count() > LONGEST_MESSAGE {
