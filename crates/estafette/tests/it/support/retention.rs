@@ -13,6 +13,7 @@ on_every_engine!(
     an_old_ticket_is_forgotten,
     an_erased_number_is_in_no_text_of_a_ticket,
     an_erased_address_is_in_no_text_of_a_ticket,
+    an_erasure_and_a_change_at_once_undo_nothing_of_each_other,
 );
 
 async fn count(world: &World, sql: &'static str) -> i64 {
@@ -107,6 +108,48 @@ async fn an_erased_address_is_in_no_text_of_a_ticket(world: &World) {
     assert_eq!(again.number("ticket_messages"), 0);
     let said = read(format!("/v1/admin/support/tickets/{other}/messages")).await;
     assert!(said.text.contains("rob.bob.lee@example.org"), "{}", said.text);
+}
+
+async fn an_erasure_and_a_change_at_once_undo_nothing_of_each_other(world: &World) {
+    let number = phone("5678");
+    let ada = world.account("ada").await;
+    let staff = world.staff().await.to_owned();
+    let erase = || {
+        let call = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(&staff);
+        call.json(json!({"phone": number})).into_future()
+    };
+    let rate = async |id: &str, comment: String| {
+        let path = format!("/v1/support/tickets/{id}/rating");
+        ada.desk("POST", &path).json(json!({"score": 1, "comment": comment})).await.ok();
+    };
+    // A ticket that the erasure has read is rated before it writes.
+    let id = open(&ada, &format!("Nothing for {number}"), "m").await;
+    change(world, &id, json!({"status": "resolved"})).await.ok();
+    let wipe = world.faults.hold("UPDATE tickets SET subject");
+    let between = async {
+        wipe.came().await;
+        rate(&id, format!("slow, like for {number}")).await;
+        wipe.let_go();
+    };
+    tokio::join!(erase(), between).0.ok();
+    let seen = super::seen_by_staff(world, &id).await;
+    assert_eq!(seen.word("subject"), "Nothing for [erased]");
+    assert_eq!(seen.word("rating_comment"), "slow, like for [erased]");
+    // A change that has read a ticket writes after the erasure.
+    let id = open(&ada, "other", "m").await;
+    change(world, &id, json!({"status": "resolved"})).await.ok();
+    rate(&id, format!("{number} got nothing")).await;
+    let put = world.faults.hold("UPDATE tickets SET priority");
+    let between = async {
+        put.came().await;
+        erase().await.ok();
+        put.let_go();
+    };
+    let body = json!({"priority": "high"});
+    tokio::join!(change(world, &id, body), between).0.ok();
+    let seen = super::seen_by_staff(world, &id).await;
+    assert_eq!(seen.word("priority"), "high");
+    assert_eq!(seen.word("rating_comment"), "[erased] got nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,7 @@ use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
 use self::wipe::{Number, Trace};
-use super::{Error, files, search, store as of_tickets};
+use super::{Error, STALE, files, retried, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
 use crate::chores::Turn;
@@ -120,12 +120,7 @@ pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<
     }
     erase_idempotency_keys::<Error>(app, account, |key, _| trace.is_in_key(key)).await?;
     for ticket in &tickets {
-        let clean = |text: &str| trace.removed_from(text).unwrap_or_else(|| text.to_owned());
-        let comment = ticket.rating_comment.as_deref().map(clean);
-        let (subject, category) = (clean(&ticket.subject), clean(&ticket.category));
-        let mut set = WriteSet::of(account.as_str());
-        set.push(sql::WIPE_TICKET, args![subject, category, comment, account, &ticket.id]);
-        app.db.commit(set).await?;
+        retried(|| wipe_ticket(app, account, &ticket.id, &trace)).await?;
     }
     for said in &messages {
         let clean = trace.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
@@ -143,6 +138,24 @@ pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<
         reindex_first(app, account, &ticket.id).await?;
     }
     Ok(u64::try_from(messages.len()).unwrap_or(u64::MAX))
+}
+
+async fn wipe_ticket(
+    app: &App,
+    account: &AccountId,
+    id: &TicketId,
+    trace: &Trace,
+) -> Result<(), Error> {
+    let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
+    let Some(named) = named else { return Ok(()) };
+    let clean = |text: &str| trace.removed_from(text).unwrap_or_else(|| text.to_owned());
+    let comment = named.rating_comment.as_deref().map(clean);
+    let (subject, category) = (clean(&named.subject), clean(&named.category));
+    let mut set = WriteSet::of(account.as_str());
+    let row = args![subject, category, comment, account, id, named.version];
+    set.guard(sql::WIPE_TICKET, row, STALE);
+    app.db.commit(set).await?;
+    Ok(())
 }
 
 async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<(), Error> {

@@ -30,12 +30,15 @@ pub(super) const FIRST: Sql = Sql("SELECT ticket_id, seq, message_id, internal, 
      client_message_id, text_id, '' FROM ticket_messages \
      WHERE account_id = $1 AND ticket_id = $2 AND seq = 1");
 /// One stretch of an account's tickets.
-pub(super) const TICKETS: Sql = Sql("SELECT ticket_id, subject, category, rating_comment \
-     FROM tickets WHERE account_id = $1 AND ticket_id > $2 ORDER BY ticket_id LIMIT $3");
-pub(super) const NAMED: Sql = Sql("SELECT ticket_id, subject, category, rating_comment \
-     FROM tickets WHERE account_id = $1 AND ticket_id = $2");
+pub(super) const TICKETS: Sql = Sql("SELECT ticket_id, subject, category, rating_comment, \
+     version FROM tickets WHERE account_id = $1 AND ticket_id > $2 ORDER BY ticket_id LIMIT $3");
+pub(super) const NAMED: Sql = Sql("SELECT ticket_id, subject, category, rating_comment, \
+     version FROM tickets WHERE account_id = $1 AND ticket_id = $2");
+/// Other texts, if the ticket is as it was read. Whoever changes it at the same time must read it
+/// again: they would write the old ones.
 pub(super) const WIPE_TICKET: Sql = Sql("UPDATE tickets SET subject = $1, category = $2, \
-     rating_comment = $3 WHERE account_id = $4 AND ticket_id = $5");
+     rating_comment = $3, version = version + 1 \
+     WHERE account_id = $4 AND ticket_id = $5 AND version = $6");
 pub(super) const WIPE_MESSAGE: Sql = Sql("UPDATE ticket_messages SET body = $1, \
      client_message_id = NULL WHERE account_id = $2 AND ticket_id = $3 AND seq = $4");
 
@@ -72,6 +75,7 @@ pub(super) struct Named {
     pub(super) subject: String,
     pub(super) category: String,
     pub(super) rating_comment: Option<String>,
+    pub(super) version: i64,
 }
 
 impl FromRow for Named {
@@ -81,6 +85,7 @@ impl FromRow for Named {
             subject: row.take(1)?,
             category: row.take(2)?,
             rating_comment: row.take(3)?,
+            version: row.take(4)?,
         })
     }
 }
