@@ -242,6 +242,46 @@ async fn two_nodes_together_do_not_exceed_what_an_account_may_have() {
     world.finish().await;
 }
 
+/// Both count before either of them writes, unless one waits for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tickets_opened_at_two_nodes_at_once_do_not_exceed_their_bound() {
+    let one = |config: &mut estafette::config::Config| config.support.open_tickets = 1;
+    let world = World::with(Engine::Postgres, one).await;
+    let other = Second::beside(&world).await;
+    let ada = world.account("ada").await;
+    let mut blocker = world.database().await;
+    let watch = world.database().await;
+    let body = json!({"subject": "s", "category": "c", "priority": "low", "message": "m"});
+    let open = |address: SocketAddr| {
+        let url = format!("http://{address}/v1/support/tickets");
+        let call = Call::new(other.http.post(url)).bearer(&ada.token).json(body.clone());
+        tokio::spawn(call.into_future())
+    };
+    let waiting = async |count: i64| {
+        let sql = "SELECT COUNT(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        eventually(async || {
+            let found: i64 = watch.query_one(sql, &[]).await.unwrap().get(0);
+            (found >= count).then_some(())
+        })
+        .await;
+    };
+    // It lets tickets be counted, and none be written.
+    let no_writes = blocker.transaction().await.unwrap();
+    no_writes.batch_execute("LOCK TABLE tickets IN EXCLUSIVE MODE").await.unwrap();
+    let here = open(world.address(Env::Sandbox));
+    waiting(1).await;
+    let there = open(other.address());
+    waiting(2).await;
+    no_writes.rollback().await.unwrap();
+    let (here, there) = (here.await.unwrap(), there.await.unwrap());
+    let (made, refused) = if here.status == 200 { (here, there) } else { (there, here) };
+    made.ok();
+    refused.problem("limit_reached");
+    other.running.stop().await;
+    world.finish().await;
+}
+
 /// What one node writes down for later, the others read: leases, ends, the next tries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_clock_is_an_hour_ahead_goes_by_the_databases() {

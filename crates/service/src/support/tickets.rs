@@ -10,6 +10,7 @@ use super::{Author, Error, FULL, Priority, Reader, STALE, Status, Target, retrie
 use super::{Ticket, events, search, store as sql};
 use crate::access::Who;
 use crate::access::idempotency::Claim;
+use crate::access::limits::{self, Limited};
 use crate::app::App;
 use crate::kit::id::{AccountId, StaffId, TicketChangeId, TicketId};
 use crate::kit::page::{self, Page, Since};
@@ -105,6 +106,7 @@ pub(super) async fn open(
     let most = app.config.support.open_tickets;
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, ticket.id.as_str(), None, now);
+    limits::one_by_one(&mut set, account, Limited::Tickets);
     set.absent(sql::LAST_OF_ALL, args![account, most - 1], FULL);
     let Ticket { reply, resolution, .. } = &ticket;
     let row = args![

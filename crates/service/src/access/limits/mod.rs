@@ -23,6 +23,8 @@ words! {
         Notices = "notices",
         /// Templates of the chat-app.
         Templates = "templates",
+        /// Tickets that are not closed.
+        Tickets = "tickets",
         /// Webhook targets.
         Webhooks = "webhooks",
     }
