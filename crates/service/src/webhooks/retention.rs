@@ -49,8 +49,14 @@ pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
             if !turn.breathe().await {
                 return Ok(deleted);
             }
-            let until = if is_deleted { TOP } else { before.as_str() };
-            let args = args![&account, &webhook, until, app.config.retention.chunk];
+            // What was tried again long after its event is kept for as long as any other try.
+            let (until, tried_before) = if is_deleted {
+                (TOP, Millis(i64::MAX))
+            } else {
+                (before.as_str(), turn.now() - KEPT)
+            };
+            let chunk = app.config.retention.chunk;
+            let args = args![&account, &webhook, until, tried_before, chunk];
             // Tries first: a delivery that is gone could not lead to them any more.
             deleted += sweep(app, turn, "webhook_attempts", sql::FORGET_TRIES, &args).await?;
             deleted += sweep(app, turn, "webhook_deliveries", sql::FORGET, &args).await?;

@@ -285,16 +285,17 @@ pub(super) const TRIES_IN_SHORT: Sql = Sql("SELECT number, at, status, error, de
 /// Retention: targets, some at a time.
 pub(super) const TARGETS: Sql = Sql("SELECT account_id, webhook_id, deleted FROM webhooks \
      WHERE (account_id, webhook_id) > ($1, $2) ORDER BY account_id, webhook_id LIMIT $3");
-/// Retention: deliveries from before an id.
+/// Retention: deliveries from before an id that ended, or were due, before an instant.
 pub(super) const FORGET: Sql = Sql("DELETE FROM webhook_deliveries WHERE account_id = $1 \
      AND webhook_id = $2 AND delivery_id IN (SELECT delivery_id FROM webhook_deliveries \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
-     ORDER BY delivery_id LIMIT $4) RETURNING delivery_id");
-/// Retention: their tries.
+     AND COALESCE(settled_at, due_at, 0) < $4 ORDER BY delivery_id LIMIT $5) \
+     RETURNING delivery_id");
+/// Retention: tries from before an instant of deliveries from before an id.
 pub(super) const FORGET_TRIES: Sql = Sql("DELETE FROM webhook_attempts WHERE account_id = $1 \
      AND webhook_id = $2 AND (delivery_id, number) IN (SELECT delivery_id, number \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
-     ORDER BY delivery_id, number LIMIT $4) RETURNING number");
+     AND at < $4 ORDER BY delivery_id, number LIMIT $5) RETURNING number");
 /// Erasure: all targets of an account.
 pub(super) const TARGETS_OF: Sql =
     Sql("SELECT webhook_id FROM webhooks WHERE account_id = $1 ORDER BY webhook_id");

@@ -9,6 +9,7 @@ use store::{Sql, WriteSet, args};
 use super::{SlowReceiver, ada, happen, hook, json_of, like_its_example, log, quiet};
 use super::{settled, visited};
 use crate::on_every_engine;
+use crate::world::tenant::PASSWORD;
 use crate::world::{Engine, World, eventually};
 
 on_every_engine!(
@@ -21,6 +22,7 @@ on_every_engine!(
     recoveries_at_once_stop_nothing,
     what_is_under_way_survives_a_restart,
     old_events_and_deliveries_go,
+    a_try_is_kept_for_thirty_days_however_old_its_event_is,
     a_deleted_target_leaves_nothing,
 );
 
@@ -274,6 +276,35 @@ async fn old_events_and_deliveries_go(world: &World) {
     ada.get(&format!("/v1/events/{}", old[0])).await.problem("not_found");
     ada.get(&format!("/v1/webhook-deliveries/{delivery}")).await.problem("not_found");
     ada.get(&format!("/v1/events/{}", new[0])).await.ok();
+}
+
+async fn a_try_is_kept_for_thirty_days_however_old_its_event_is(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[200, 400]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 2).await;
+    let all = eventually(|| async {
+        let all = log(&ada, &made).await;
+        let is_done = all.len() == 2 && all.iter().all(|one| one["attempt_count"] == 1);
+        is_done.then_some(all)
+    })
+    .await;
+    let id = all[0]["id"].as_str().unwrap();
+    world.advance(30 * clock::DAY).await;
+    let login = json!({"email": "ada@example.com", "password": PASSWORD});
+    let login = world.post(ada.env, "/v1/auth/login").json(login).await.ok();
+    let retry = world.post(ada.env, &format!("/v1/webhook-deliveries/{id}/retry"));
+    retry.bearer(login.word("token")).await.ok();
+    settled(&ada, &made, |one| one["attempt_count"] == 2).await;
+    world.advance(29 * clock::DAY).await;
+    world.housekeep().await;
+    let left = log(&ada, &made).await;
+    assert_eq!(left.len(), 1, "the other one was tried only long ago");
+    assert_eq!(left[0]["attempts"].as_array().unwrap().len(), 2);
+    world.advance(2 * clock::DAY).await;
+    world.housekeep().await;
+    assert!(log(&ada, &made).await.is_empty());
 }
 
 async fn a_deleted_target_leaves_nothing(world: &World) {
