@@ -57,6 +57,9 @@ impl Held {
     }
 }
 
+/// What a commit that is to be held up has in a statement, and who waits for it.
+type ToHold = (&'static str, Arc<Held>);
+
 /// What is to fail yet.
 #[derive(Clone, Default)]
 pub struct Faults {
@@ -64,7 +67,7 @@ pub struct Faults {
     /// Reads that are to fail, by a text in them, and how often.
     reads: Arc<Mutex<Vec<(&'static str, usize)>>>,
     /// The commit that is to be held up: the next one with this text.
-    held: Arc<Mutex<Option<(&'static str, Arc<Held>)>>>,
+    held: Arc<Mutex<Option<ToHold>>>,
     /// What was asked of the database since a story wanted to know.
     seen: Arc<Mutex<Option<Seen>>>,
 }

@@ -65,8 +65,8 @@ pub(super) struct TargetLane {
     loans: Loans,
     /// Whether the database may hold more that is due.
     more: bool,
-    /// Whether somebody asked for something that was in memory already: its try may have begun.
-    wished: bool,
+    /// What somebody asked for while it was in memory already: its try may have begun before.
+    wished: HashSet<DeliveryId>,
     /// What was lent since then.
     lent_first: usize,
     flying: FuturesUnordered<BoxFuture<'static, Tried>>,
@@ -101,7 +101,7 @@ impl TargetLane {
             known: HashSet::new(),
             loans: Loans::default(),
             more: true,
-            wished: false,
+            wished: HashSet::new(),
             lent_first: 0,
             flying: FuturesUnordered::new(),
             landed: Vec::new(),
@@ -298,6 +298,7 @@ impl TargetLane {
         self.writing = None;
         self.queue.clear();
         self.known.clear();
+        self.wished.clear();
         self.loans.clear();
     }
 
@@ -369,8 +370,11 @@ impl TargetLane {
         // What somebody asked for is due as well.
         let mut seen = HashSet::new();
         rows.retain(|due| {
-            let (delivery, is_known) = (&due.job.delivery, self.known.contains(&due.job.delivery));
-            self.wished |= is_known && due.job.is_asked_for;
+            let delivery = &due.job.delivery;
+            let is_known = self.known.contains(delivery);
+            if is_known && due.job.is_asked_for {
+                self.wished.insert(delivery.clone());
+            }
             !is_known && seen.insert(delivery.clone())
         });
         self.line_up(rows).await?;

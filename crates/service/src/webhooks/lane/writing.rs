@@ -47,8 +47,6 @@ impl TargetLane {
                 settle::count(&self.engine.app, &tries);
                 self.is_over = false;
                 self.forget_written(&tries, &pending);
-                // What was asked for during one of these tries has its turn.
-                self.more |= std::mem::take(&mut self.wished);
                 if is_disabled {
                     self.target.active = false;
                     self.forget_queue();
@@ -77,6 +75,8 @@ impl TargetLane {
     fn forget_written(&mut self, tries: &[Tried], pending: &[DeliveryId]) {
         for tried in tries {
             self.known.remove(&tried.job.delivery);
+            // What was asked for during its try has its turn.
+            self.more |= self.wished.remove(&tried.job.delivery);
             self.loans.end(&tried.job.delivery);
         }
         if pending.is_empty() {
