@@ -213,8 +213,8 @@ async fn answered<O: Owner>(
     listen(app, leg, waiter, wait.saturating_sub(GRACE)).await
 }
 
-/// Another node was faster with a receipt that says no more than the answer did: the request goes on
-/// to wait for one that does. Answers whether that is so.
+/// Another node was faster with a receipt that says no more than the answer did: the request goes
+/// on to wait for one that does. Answers whether that is so.
 async fn catch_up<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
     let Attempt { account, id, tries, .. } = &leg.attempt;
     let now = match sql::attempt(app, account, id).await {

@@ -57,8 +57,8 @@ const NEXT_CARRIER: Sql = Sql("SELECT carrier FROM attempts WHERE carrier > $1 \
 const WAITING: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
      refused_by FROM attempts WHERE carrier = $1 AND priority = $2 AND account_id = $3 \
-     AND queued_at IS NOT NULL AND (queued_at, attempt_id) > ($4, $5) AND queued_at <= $6 \
-     ORDER BY queued_at, attempt_id LIMIT $7");
+     AND queued_at IS NOT NULL AND queued_at > $4 AND queued_at <= $5 \
+     ORDER BY queued_at LIMIT $6");
 /// Into another queue, if it still waits where it did.
 const MOVE: Sql = Sql("UPDATE attempts SET carrier = $1 WHERE account_id = $2 \
      AND attempt_id = $3 AND state = 'queued' AND carrier = $4 AND queued_at + 0 = $5");
@@ -309,24 +309,16 @@ pub(super) struct Line<'a> {
     pub(super) account: &'a AccountId,
 }
 
-/// A place in a line: behind an attempt, or at its beginning.
-#[derive(Default)]
-pub(super) struct Behind {
-    pub(super) queued_at: Millis,
-    pub(super) attempt: String,
-}
-
-/// At most `limit` that wait there since before `until`, the oldest first.
+/// At most `limit` that wait there since between two times, the oldest first.
 pub(super) async fn waiting(
     app: &App,
     line: Line<'_>,
-    behind: &Behind,
+    after: Millis,
     until: Millis,
     limit: i64,
 ) -> Result<Vec<Found>, Error> {
     let Line { carrier, priority, account } = line;
-    let (since, attempt) = (behind.queued_at, &behind.attempt);
-    let args = args![carrier, priority.number(), account, since, attempt, until, limit];
+    let args = args![carrier, priority.number(), account, after, until, limit];
     app.db.rows(WAITING, args).await
 }
 

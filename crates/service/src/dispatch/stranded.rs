@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::store::{CommitError, WriteSet};
 use clock::Millis;
 
-use super::store::{self as sql, Behind, Found, Line};
+use super::store::{self as sql, Found, Line};
 use super::{Attempt, Entry, failover};
 use crate::app::{App, Env};
 use crate::carriers::binds::Presence;
@@ -159,16 +159,17 @@ impl Watch {
     async fn leave_of(&self, line: Line<'_>) -> Result<Moved, CommitError> {
         let patience = if line.priority == Priority::Passcode { PASSCODE_MS } else { PATIENCE_MS };
         let until = self.app.now() - patience;
-        let (mut behind, mut all) = (Behind::default(), Moved::default());
+        let (mut after, mut all) = (Millis(0), Moved::default());
         loop {
-            let found = sql::waiting(&self.app, line, &behind, until, BATCH).await?;
-            let Some(Attempt { id, queued_at: Some(queued_at), .. }) =
-                found.last().map(|found| &found.attempt)
-            else {
-                return Ok(all);
-            };
+            let mut found = sql::waiting(&self.app, line, after, until, BATCH).await?;
+            let (first, last) = (queued_at(found.first()), queued_at(found.last()));
+            let Some(newest) = last else { return Ok(all) };
+            // Others of the last millisecond may be on the next page.
+            if i64::try_from(found.len()).is_ok_and(|count| count == BATCH) && first != last {
+                found.retain(|one| queued_at(Some(one)) != last);
+            }
             // What found no other way is not looked at again before the next look.
-            behind = Behind { queued_at: *queued_at, attempt: id.to_string() };
+            after = queued_at(found.last()).unwrap_or(newest);
             all += self.move_all(line.account, found).await?;
         }
     }
@@ -216,4 +217,8 @@ impl Watch {
         let to = Address::Phone(Msisdn::stored(number));
         Ok(failover::another(&self.app, attempt, &to, from_ref(&attempt.carrier)))
     }
+}
+
+fn queued_at(found: Option<&Found>) -> Option<Millis> {
+    found.and_then(|found| found.attempt.queued_at)
 }
