@@ -17,11 +17,12 @@ impl Bucket {
         Self { tokens: burst(pace), at: Instant::now() }
     }
 
-    /// When half of what may go out at once is there, so that it is taken together.
-    pub(super) fn refills_in(&self, per_s: u32) -> Duration {
-        let per_s = f64::from(per_s);
-        let wanted = (per_s / 20.0).max(1.0);
-        Duration::from_secs_f64((wanted - self.tokens).max(0.0) / per_s)
+    /// When half of what may go out at once is there, so that it is taken together; `None` = the
+    /// rate lets one through now.
+    pub(super) fn refills_in(&mut self, pace: Pace) -> Option<Duration> {
+        let per_s = pace.per_s.filter(|_| !self.has_one(pace))?;
+        let wanted = (burst(pace) / 2.0).max(1.0);
+        Some(Duration::from_secs_f64((wanted - self.tokens) / f64::from(per_s)))
     }
 
     /// Whether the rate lets one more through now.

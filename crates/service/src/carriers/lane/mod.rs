@@ -300,13 +300,11 @@ impl Lane {
         self.book().health.is_probed()
     }
 
-    /// When the rate lets some through again; `None` = it does now.
+    /// When the rate lets some through again; `None` = it does now. Then it is no matter of the
+    /// rate who waits, and whoever gives a permit back says so.
     #[must_use]
     pub fn refills_in(&self) -> Option<Duration> {
-        let per_s = self.pace.per_s?;
-        let mut book = self.book();
-        // Else it is no matter of the rate, and whoever gives a permit back says so.
-        (!book.bucket.has_one(self.pace)).then(|| book.bucket.refills_in(per_s))
+        self.book().bucket.refills_in(self.pace)
     }
 
     /// What a message waits for that got no permit.

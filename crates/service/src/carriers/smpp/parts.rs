@@ -215,6 +215,7 @@ mod tests {
         assert_eq!((count, whole.segments, whole.message.short_message.len()), (1, 2, 0));
         assert_eq!(whole.message.tlvs.get(tag::MESSAGE_PAYLOAD).unwrap().len(), 200);
     }
+
     #[test]
     fn what_just_fits_into_ten_parts_goes_out_by_every_way() {
         let text = "a".repeat(1_530);
