@@ -16,7 +16,7 @@ use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifeti
 use cloud_api::callback::Template as News;
 use cloud_api::template::{self as rules, Category};
 
-use super::{Error, Status, Template, own, store as sql};
+use super::{CHANGED, Error, MOST, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
 use crate::carriers::cloud_api::{Number, Wanted};
@@ -33,6 +33,10 @@ pub(super) const SUBMITTING: &str = "SUBMITTING";
 const CLOCKS_DIFFER_MS: i64 = MINUTE;
 /// Pages of a business account that are read at a time: more than it may have templates.
 const MOST_PAGES: usize = 100;
+/// Waiting templates that are read at a time: more than an account may have.
+const WAITING_PAGE: i64 = 4 * MOST;
+/// How often a callback is taken in where something else changes the template meanwhile.
+const TRIES: usize = 4;
 /// Characters of an account's id that end its names on the deployment's business account.
 const ENDING: usize = 12;
 /// Longest name of a template here, characters: with its ending the upstream still takes it.
@@ -208,23 +212,39 @@ fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
 /// When it cannot be kept.
 pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error> {
     own::hear(app, news);
+    for _ in 0..TRIES {
+        if take_in(app, news).await? {
+            return Ok(());
+        }
+    }
+    // The upstream says it again.
+    Err(CommitError::Overloaded.into())
+}
+
+/// Keeps what a callback tells; `false` = not of all, since one changed meanwhile.
+async fn take_in(app: &App, news: &News) -> Result<bool, Error> {
+    let mut is_kept = true;
     for mut template in sql::by_provider_id(app, &news.id).await? {
         let upstream = Upstream::of(app, &template.account);
         let is_old = Millis(news.at_ms) + CLOCKS_DIFFER_MS < template.updated_at;
         if !is_old && upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
             hear_of(&mut template, &news.event.to_ascii_uppercase(), news.reason.clone());
             template.category = news.category.unwrap_or(template.category);
-            keep(app, &template).await?;
+            is_kept &= keep(app, &template).await?;
         }
     }
-    Ok(())
+    Ok(is_kept)
 }
 
-/// Keeps how a template stands.
-pub(super) async fn keep(app: &App, template: &Template) -> Result<(), CommitError> {
+/// Keeps how a template stands; `false` = it changed since it was read, and stays as it is: what
+/// was asked before a callback came would undo what the callback said.
+pub(super) async fn keep(app: &App, template: &Template) -> Result<bool, CommitError> {
     let mut set = WriteSet::of(template.account.as_str());
-    sql::keep(&mut set, template, app.now());
-    app.db.commit(set).await.map(drop)
+    sql::keep(&mut set, template, app.now(), CHANGED);
+    match app.db.commit(set).await {
+        Err(CommitError::Rejected(CHANGED)) => Ok(false),
+        done => done.map(|_done| true),
+    }
 }
 
 /// Compares all templates with what their business accounts say, and makes those of the deployment
@@ -267,34 +287,55 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
 pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
     let mut count = 0;
     let mut silent = BTreeSet::new();
-    for mut template in sql::waiting(app).await? {
-        let Some(upstream) = Upstream::of(app, &template.account) else { continue };
-        if silent.contains(&upstream.number.waba_id) {
-            continue;
+    let mut after = String::new();
+    loop {
+        let mut page = sql::waiting(app, &after, WAITING_PAGE).await?;
+        let is_full = i64::try_from(page.len()).is_ok_and(|found| found >= WAITING_PAGE);
+        // The last account of a full page may have more: it begins the next.
+        let cut = page.last().filter(|_| is_full).map(|template| template.account.clone());
+        page.retain(|template| Some(&template.account) != cut.as_ref());
+        for mut template in page {
+            template.account.as_str().clone_into(&mut after);
+            count += u64::from(submit_again(app, &mut template, &mut silent).await?);
+            if !turn.rest().await {
+                return Ok(count);
+            }
         }
-        match upstream.follow(&mut template).await {
-            Ok(reach) => {
-                // One that is refused for now may be refused for ever, and keeps no other waiting.
-                if reach == Reach::Silent {
-                    silent.insert(upstream.number.waba_id.clone());
-                }
-                keep(app, &template).await?;
-            }
-            Err(Error::Silent) => {
-                silent.insert(upstream.number.waba_id.clone());
-            }
-            Err(error @ (Error::Refused(_) | Error::Differs { .. })) => {
-                hear_of(&mut template, "REJECTED", Some(error.to_string()));
-                keep(app, &template).await?;
-            }
-            Err(error) => return Err(error),
-        }
-        count += 1;
-        if !turn.rest().await {
-            break;
+        if !is_full {
+            return Ok(count);
         }
     }
-    Ok(count)
+}
+
+/// Submits one, unless its business account is among the `silent`; answers whether it looked.
+async fn submit_again(
+    app: &App,
+    template: &mut Template,
+    silent: &mut BTreeSet<String>,
+) -> Result<bool, Error> {
+    let Some(upstream) = Upstream::of(app, &template.account) else { return Ok(false) };
+    let waba_id = &upstream.number.waba_id;
+    if silent.contains(waba_id) {
+        return Ok(false);
+    }
+    match upstream.follow(template).await {
+        Ok(reach) => {
+            // One that is refused for now may be refused for ever, and keeps no other waiting.
+            if reach == Reach::Silent {
+                silent.insert(waba_id.clone());
+            }
+            keep(app, template).await?;
+        }
+        Err(Error::Silent) => {
+            silent.insert(waba_id.clone());
+        }
+        Err(error @ (Error::Refused(_) | Error::Differs { .. })) => {
+            hear_of(template, "REJECTED", Some(error.to_string()));
+            keep(app, template).await?;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(true)
 }
 
 /// All templates of a business account; `None` = it does not say.

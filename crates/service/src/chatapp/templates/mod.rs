@@ -32,6 +32,8 @@ const REJECTED: &str = "_rejected";
 const EXISTS: Reject = Reject("template_exists");
 /// The account has all templates that it may have.
 const FULL: Reject = Reject("templates_full");
+/// Something else kept how a template stands since it was read.
+const CHANGED: Reject = Reject("template_changed");
 
 words! {
     /// What the upstream says of a template.
@@ -234,8 +236,12 @@ async fn declare(
             template.is_draft = true;
             template.provider_status = String::new();
         }
-        live::keep(app, &template).await?;
+        let is_kept = live::keep(app, &template).await?;
         submitted?;
+        if !is_kept {
+            let Template { name, language, .. } = &template;
+            return sql::template(app, account, name, language).await?.ok_or(Error::Unknown);
+        }
     }
     Ok(template)
 }
@@ -285,8 +291,6 @@ async fn sync(
 ) -> Result<Template, Error> {
     let mut template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
     let now = app.now();
-    let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, &object_id(&template), None, now);
     if app.env == Env::Live && !template.is_draft {
         let upstream = Upstream::of(app, account).ok_or(Error::NoCarrier)?;
         upstream.follow(&mut template).await?;
@@ -294,9 +298,19 @@ async fn sync(
         template.provider_status = template.provider_status(now).to_owned();
         template.status = template.status(now);
     }
-    sql::keep(&mut set, &template, now);
-    app.db.commit(set).await?;
-    Ok(template)
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, &object_id(&template), None, now);
+    sql::keep(&mut set, &template, now, CHANGED);
+    match app.db.commit(set).await {
+        // A callback or another sync was faster: how it stands then is newer than what was asked.
+        Err(CommitError::Rejected(CHANGED)) => {
+            let mut set = WriteSet::of(account.as_str());
+            claim.add_to(&mut set, &object_id(&template), None, now);
+            app.db.commit(set).await?;
+            find(app, account, name, language).await?.ok_or(Error::Unknown)
+        }
+        done => done.map(|_done| template).map_err(Error::from),
+    }
 }
 
 /// Deletes a template in one language: where the upstream has it, there first. Messages that wait

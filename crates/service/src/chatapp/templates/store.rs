@@ -28,10 +28,10 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
      provider_template_id = excluded.provider_template_id, \
      rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
      updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
-/// Keeps how a template stands.
+/// Keeps how a template stands, unless it changed since it was read.
 const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
      provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
-     WHERE account_id = $8 AND name = $9 AND language = $10");
+     WHERE account_id = $8 AND name = $9 AND language = $10 AND updated_at = $11");
 /// The upstream took no message of a template: it is not approved any more.
 const DOUBT: Sql = Sql("UPDATE chatapp_templates SET status = 'REJECTED', \
      rejection_reason = $1, updated_at = $2 WHERE account_id = $3 AND name = $4 AND language = $5 \
@@ -53,7 +53,7 @@ const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.cate
 const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
      created_at, updated_at FROM chatapp_templates \
-     WHERE provider_status = 'SUBMITTING' AND account_id > $1 ORDER BY account_id LIMIT 1000");
+     WHERE provider_status = 'SUBMITTING' AND account_id > $1 ORDER BY account_id LIMIT $2");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -125,8 +125,8 @@ pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
     set.guard(PUT, args, exists);
 }
 
-/// Keeps how a template stands.
-pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis) {
+/// Keeps how a template stands; refused where it changed since it was read.
+pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis, changed: Reject) {
     let args = args![
         template.category.as_str(),
         template.is_draft,
@@ -137,9 +137,10 @@ pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis) {
         now,
         &template.account,
         &template.name,
-        &template.language
+        &template.language,
+        template.updated_at
     ];
-    set.push(KEEP, args);
+    set.guard(KEEP, args, changed);
 }
 
 /// Has the templates of an account submitted again.
@@ -171,9 +172,10 @@ pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>,
     app.db.rows(BY_PROVIDER_ID, args![id, app.env.as_str()]).await
 }
 
-/// The templates that the upstream may not have yet; only live ones ever wait.
-pub(super) async fn waiting(app: &App) -> Result<Vec<Template>, Error> {
-    app.db.rows(WAITING, args![""]).await
+/// The templates of the accounts after one that the upstream may not have yet, up to `limit`, by
+/// account; only live ones ever wait.
+pub(super) async fn waiting(app: &App, after: &str, limit: i64) -> Result<Vec<Template>, Error> {
+    app.db.rows(WAITING, args![after, limit]).await
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.
