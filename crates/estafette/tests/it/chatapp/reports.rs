@@ -17,6 +17,8 @@ stories!(
     what_is_written_to_another_number_is_for_nobody_here,
     the_last_wish_of_a_second_holds,
     a_template_that_a_message_is_refused_for_is_not_sent_again,
+    what_was_asked_first_does_not_undo_what_is_known_of_a_template,
+    who_says_stop_while_a_prompt_waits_is_not_asked,
 );
 
 async fn a_passcode_that_nobody_asked_for_is_reported(world: &World, upstream: &CloudApi) {
@@ -164,4 +166,68 @@ async fn a_template_that_a_message_is_refused_for_is_not_sent_again(
     assert_eq!(template.word("status"), "REJECTED");
     assert!(template.word("rejection_reason").contains("132001"), "{}", template.text);
     assert_eq!(ada.balance().await, 100);
+}
+
+async fn what_was_asked_first_does_not_undo_what_is_known_of_a_template(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    let path = "/v1/chatapp/templates/order";
+    let status = async || ada.get(path).await.ok().word("status").to_owned();
+    eventually(async || Some(status().await).filter(|now| now == "APPROVED")).await;
+    let sync = || ada.call("POST", "/v1/chatapp/templates/order/sync");
+    world.advance(1_000).await;
+    upstream.retire_templates("PAUSED");
+    let keep = world.faults.hold("UPDATE chatapp_templates SET category");
+    let between = async {
+        keep.came().await;
+        upstream.retire_templates("APPROVED");
+        sync().await.ok();
+        keep.let_go();
+    };
+    let first = tokio::join!(sync(), between).0.ok();
+    assert_eq!(first.word("status"), "APPROVED", "it answers what is known by then");
+    assert_eq!(status().await, "APPROVED");
+    // One that nothing crosses is kept.
+    upstream.retire_templates("PAUSED");
+    assert_eq!(sync().await.ok().word("status"), "REJECTED");
+    assert_eq!(status().await, "REJECTED");
+}
+
+async fn who_says_stop_while_a_prompt_waits_is_not_asked(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let (quiet, patient) = (phone("5678"), phone("5679"));
+    for person in [&quiet, &patient] {
+        let prompt = world.faults.hold("INSERT INTO chatapp_sessions");
+        let body =
+            json!({"to": person, "delivery_mode": "chatapp", "request_messaging_consent": true});
+        let between = async {
+            prompt.came().await;
+            upstream.refuse_once(131_056);
+            let asked = upstream.asked();
+            prompt.let_go();
+            asked
+        };
+        let (sent, asked) = tokio::join!(ada.send(body), between);
+        sent.ok();
+        eventually(async || (upstream.asked() > asked).then_some(())).await;
+    }
+    upstream.write(&quiet, text_message("STOP")).await.unwrap();
+    heard(&ada, 1).await;
+    let taken = |person: &str| {
+        let digits = person.trim_start_matches('+');
+        upstream.messages().iter().filter(|one| one["to"] == digits).count()
+    };
+    eventually(async || {
+        world.advance(5_000).await;
+        (taken(&patient) == 2).then_some(())
+    })
+    .await;
+    let sessions = ada.get("/v1/chatapp/sessions").await.ok();
+    let declined = sessions.list().iter().filter(|one| one["status"] == "declined").count();
+    assert_eq!(declined, 1, "{}", sessions.text);
+    assert_eq!(taken(&quiet), 1, "the passcode alone");
 }

@@ -109,13 +109,15 @@ impl Scope {
             // Nobody writes to the deployment's number who is answered on one of their own.
             None => self.is_on(account, &message.phone_number_id),
         };
+        // What somebody answers was sent from there, even if its account has its own number by now.
+        let speaks = |account: &AccountId| owners.is_none() || may(account);
         if let Some((session, _)) = message.button.as_deref().and_then(read_payload)
-            && let Some(account) = sql::of_session(app, &session).await?.filter(may)
+            && let Some(account) = sql::of_session(app, &session).await?.filter(speaks)
         {
             return Ok(Some(account));
         }
         if let Some(context) = &message.context
-            && let Some(account) = sql::of_message(app, NAME, context).await?.filter(may)
+            && let Some(account) = sql::of_message(app, NAME, context).await?.filter(speaks)
         {
             return Ok(Some(account));
         }
