@@ -191,4 +191,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "disabled_keys",
         sql: include_str!("../../../migrations/0050_disabled_keys.sql"),
     },
+    Migration {
+        version: 51,
+        name: "failing_binds",
+        sql: include_str!("../../../migrations/0051_failing_binds.sql"),
+    },
 ];

@@ -21,7 +21,7 @@ pub struct BindLimits {
 pub struct Slots {
     /// The slots that it holds.
     pub held: BTreeSet<i64>,
-    /// Whether another node holds some.
+    /// Whether another node holds some whose connection does not fail.
     pub are_elsewhere: bool,
 }
 
@@ -31,6 +31,8 @@ pub trait Binds: Send + Sync {
     fn limits(&self) -> BindLimits;
     /// From now on these: opens what is missing, closes what is no longer held.
     fn hold(&self, slots: &Slots);
+    /// The slots held here whose connection failed, and does not stand again yet.
+    fn failing(&self) -> BTreeSet<i64>;
     /// Closes all in order, and returns when they are closed. None is opened after that.
     fn close(&self) -> BoxFuture<'_, ()>;
     /// Whether it was closed.

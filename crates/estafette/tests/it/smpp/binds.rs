@@ -9,7 +9,8 @@ use estafette::wiring::{self, Running};
 use playground::smsc::IdStyle;
 use serde_json::{Value, json};
 
-use super::{Centre, give, sender, settings, until_up};
+use super::rude::{Manners, Rude};
+use super::{Centre, carrier, give, sender, settings, until_up};
 use crate::world::tenant::phone;
 use crate::world::{Call, Engine, World, eventually};
 
@@ -68,6 +69,45 @@ async fn two_nodes_share_the_one_bind_of_a_carrier() {
     let body = json!({"to": phone("5680"), "text": "hi"});
     let sent = other.post("/v1/messages", &ada.key, body).await.ok();
     ada.sms_until(sent.word("id"), "delivered").await;
+    other.running.stop().await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_bind_is_refused_leaves_its_messages_to_the_other() {
+    let world = World::new(Engine::Postgres).await;
+    let rude = Rude::open(Manners::RefusesSecondBind).await;
+    let sms = settings(&[("main", rude.address, "max_binds = 2")]);
+    give(&world, sms.clone()).await;
+    until_up(&world, "main").await;
+    let ada = sender(&world, "ada").await;
+    let other = Second::beside(&world, &sms).await;
+    eventually(async || (rude.binds() >= 2).then_some(())).await;
+    for ending in ["5678", "5679", "5680"] {
+        let body = json!({"to": phone(ending), "delivery_mode": "sms"});
+        other.post("/v1/otp/send", &ada.key, body).await.ok();
+        assert_eq!(other.state(&world).await, "elsewhere");
+    }
+    assert_eq!(rude.submissions(), 3);
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// Slots are held on both, and lead nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_carrier_that_refuses_all_binds_is_down_on_every_node() {
+    let world = World::new(Engine::Postgres).await;
+    let rude = Rude::open(Manners::RefusesBind).await;
+    let sms = settings(&[("main", rude.address, "max_binds = 2")]);
+    give(&world, sms.clone()).await;
+    let other = Second::beside(&world, &sms).await;
+    eventually(async || {
+        let states = (carrier(&world, "main").await["state"].clone(), other.state(&world).await);
+        (states == (json!("down"), "down".to_owned())).then_some(())
+    })
+    .await;
+    rude.behave(Manners::Good);
+    until_up(&world, "main").await;
     other.running.stop().await;
     world.finish().await;
 }

@@ -1,7 +1,8 @@
 //! The binds of this node: one for each slot that it holds, opened and closed as slots come and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::smpp::{BindKind, Link, LinkSettings, Phase};
 
@@ -24,6 +25,8 @@ struct Bind {
     sends: Link<Key>,
     /// The other one of a pair.
     receives: Option<Link<Key>>,
+    /// Whether the first one failed, and does not stand again yet.
+    is_failing: Arc<AtomicBool>,
 }
 
 impl Bind {
@@ -33,8 +36,9 @@ impl Bind {
             BindMode::Pair => BindKind::Transmitter,
         };
         let is_pair = inner.settings.bind == BindMode::Pair;
-        let receives = is_pair.then(|| link(inner, BindKind::Receiver));
-        Self { sends: link(inner, kind), receives }
+        let receives = is_pair.then(|| link(inner, BindKind::Receiver, Arc::default()));
+        let is_failing = Arc::default();
+        Self { sends: link(inner, kind, Arc::clone(&is_failing)), receives, is_failing }
     }
 
     fn into_links(self) -> impl Iterator<Item = Link<Key>> {
@@ -47,19 +51,30 @@ impl Bind {
 }
 
 /// A link that is kept up until it is closed.
-fn link(inner: &Arc<Inner>, kind: BindKind) -> Link<Key> {
+fn link(inner: &Arc<Inner>, kind: BindKind, is_failing: Arc<AtomicBool>) -> Link<Key> {
     let settings = LinkSettings { kind, ..inner.link.clone() };
     let (link, told, runner) = Link::open(settings, inner.clock.clone());
     task::spawn(runner.run());
     task::spawn(news::take_all(Arc::clone(inner), told));
-    task::spawn(watch(inner.name.clone(), link.phase()));
+    task::spawn(watch(inner.name.clone(), link.phase(), is_failing));
     link
 }
 
-/// Says in the log how the link is, so that an operator sees why nothing goes out.
-async fn watch(name: String, mut phase: tokio::sync::watch::Receiver<Phase>) {
+/// Says in the log how the link is, so that an operator sees why nothing goes out, and keeps
+/// whether it fails, for other nodes.
+async fn watch(
+    name: String,
+    mut phase: tokio::sync::watch::Receiver<Phase>,
+    is_failing: Arc<AtomicBool>,
+) {
     loop {
         let now = *phase.borrow_and_update();
+        // While it connects once more, it still fails.
+        match now {
+            Phase::Bound { .. } => is_failing.store(false, Ordering::Relaxed),
+            Phase::Waiting { .. } => is_failing.store(true, Ordering::Relaxed),
+            Phase::Connecting | Phase::Closing | Phase::Closed => {}
+        }
         match now {
             Phase::Bound { .. } => tracing::info!(carrier = name, "bound"),
             Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
@@ -110,10 +125,16 @@ impl Bound {
         bound.min_by_key(burden).map(|bind| bind.sends.clone())
     }
 
+    pub(super) fn failing(&self) -> BTreeSet<i64> {
+        let failing =
+            self.by_slot.iter().filter(|(_, bind)| bind.is_failing.load(Ordering::Relaxed));
+        failing.map(|(slot, _)| *slot).collect()
+    }
+
     pub(super) fn presence(&self) -> Presence {
         match () {
             () if self.by_slot.values().any(Bind::is_bound) => Presence::Here,
-            () if self.by_slot.is_empty() && self.are_elsewhere => Presence::Elsewhere,
+            () if self.are_elsewhere => Presence::Elsewhere,
             () => Presence::Nowhere,
         }
     }

@@ -241,6 +241,10 @@ impl Binds for Smpp {
         bound::hold(&self.inner, slots);
     }
 
+    fn failing(&self) -> std::collections::BTreeSet<i64> {
+        self.inner.bound().failing()
+    }
+
     fn is_closed(&self) -> bool {
         self.inner.bound().is_closed()
     }

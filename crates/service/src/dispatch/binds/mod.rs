@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use self::store as sql;
 use crate::app::App;
 use crate::carriers::Lane;
-use crate::carriers::binds::{BindLimits, Slots};
+use crate::carriers::binds::{Binds, Slots};
 
 /// How long a slot is held without being renewed, milliseconds. A node that dies is followed so
 /// soon.
@@ -46,7 +46,7 @@ async fn keep_of(app: &App, lane: &Lane) {
         // Whatever the database does: another node may have the slots a second later.
         let give_up = renewed + GIVE_UP;
         let patience = if holds { give_up } else { begin + GIVE_UP };
-        match tokio::time::timeout_at(patience, renew(app, carrier, binds.limits(), &slots)).await {
+        match tokio::time::timeout_at(patience, renew(app, carrier, binds, &slots)).await {
             Ok(Ok(held)) => {
                 (renewed, slots) = (begin, held);
                 binds.hold(&slots);
@@ -69,17 +69,18 @@ async fn keep_of(app: &App, lane: &Lane) {
 async fn renew(
     app: &App,
     carrier: &str,
-    limits: BindLimits,
+    binds: &dyn Binds,
     before: &Slots,
 ) -> Result<Slots, DbError> {
+    let (limits, failing) = (binds.limits(), binds.failing());
     let count = i64::try_from(limits.everywhere).unwrap_or(i64::MAX);
-    let rows: Vec<(i64, i64, Millis)> = app.db.rows(sql::SLOTS, args![carrier, count]).await?;
+    let rows: Vec<sql::Slot> = app.db.rows(sql::SLOTS, args![carrier, count]).await?;
     let now = app.now();
     // Of several processes on one file only one serves.
     let is_alone = !app.config.database.is_shared();
     let is_free = |slot: i64| {
-        let row = rows.iter().find(|(number, ..)| *number == slot);
-        row.is_none_or(|(_, node, until)| *node == app.node || !runs(*until, now) || is_alone)
+        let row = rows.iter().find(|row| row.number == slot);
+        row.is_none_or(|row| row.node == app.node || !runs(row.lease_until, now) || is_alone)
     };
     let mut held = BTreeSet::new();
     let others = (0..count).filter(|slot| !before.held.contains(slot));
@@ -87,13 +88,14 @@ async fn renew(
         if held.len() >= limits.here {
             break;
         }
-        if is_free(slot) && claim(app, carrier, slot, is_alone).await? {
+        let claim = Claim { slot, is_failing: failing.contains(&slot), is_alone };
+        if is_free(slot) && claim.try_on(app, carrier).await? {
             held.insert(slot);
         }
     }
-    let are_elsewhere = rows
-        .iter()
-        .any(|(slot, node, until)| !held.contains(slot) && *node != app.node && runs(*until, now));
+    let is_elsewhere =
+        |row: &sql::Slot| row.node != app.node && runs(row.lease_until, now) && !row.is_failing;
+    let are_elsewhere = rows.iter().any(|row| !held.contains(&row.number) && is_elsewhere(row));
     Ok(Slots { held, are_elsewhere })
 }
 
@@ -102,17 +104,30 @@ fn runs(until: Millis, now: Millis) -> bool {
     until >= now && until <= now + LEASE_MS + SLACK_MS
 }
 
-async fn claim(app: &App, carrier: &str, slot: i64, is_alone: bool) -> Result<bool, DbError> {
-    let now = app.now();
-    let free_before = if is_alone { Millis(i64::MAX) } else { now };
-    let mut set = WriteSet::of(carrier);
-    let longest = now + LEASE_MS + SLACK_MS;
-    let args = args![carrier, slot, app.node, now + LEASE_MS, free_before, longest];
-    set.guard(sql::CLAIM, args, TAKEN);
-    match app.db.commit(set).await {
-        Ok(_) => Ok(true),
-        Err(CommitError::Rejected(_)) => Ok(false),
-        Err(error) => Err(DbError::Unavailable(error.to_string())),
+/// A slot that this node takes, or goes on holding.
+struct Claim {
+    slot: i64,
+    /// Whether its connection fails, so that other nodes do not count on it.
+    is_failing: bool,
+    /// Whether no other node may have it.
+    is_alone: bool,
+}
+
+impl Claim {
+    /// Answers whether it was free.
+    async fn try_on(self, app: &App, carrier: &str) -> Result<bool, DbError> {
+        let (now, failing) = (app.now(), i64::from(self.is_failing));
+        let free_before = if self.is_alone { Millis(i64::MAX) } else { now };
+        let mut set = WriteSet::of(carrier);
+        let longest = now + LEASE_MS + SLACK_MS;
+        let until = now + LEASE_MS;
+        let args = args![carrier, self.slot, app.node, until, failing, free_before, longest];
+        set.guard(sql::CLAIM, args, TAKEN);
+        match app.db.commit(set).await {
+            Ok(_) => Ok(true),
+            Err(CommitError::Rejected(_)) => Ok(false),
+            Err(error) => Err(DbError::Unavailable(error.to_string())),
+        }
     }
 }
 

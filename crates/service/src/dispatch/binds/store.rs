@@ -1,14 +1,34 @@
 //! The SQL of bind slots.
 
-use store::Sql;
+use clock::Millis;
+use store::{Error, FromRow, Row, Sql};
 
 pub(super) const SLOTS: Sql =
-    Sql("SELECT slot, node, lease_until FROM bind_slots WHERE carrier = $1 AND slot < $2");
+    Sql("SELECT slot, node, lease_until, failing FROM bind_slots WHERE carrier = $1 AND slot < $2");
 /// Takes a slot that is free, or renews one's own. A lease longer than any lease is of a clock that
 /// was wrong, and over.
-pub(super) const CLAIM: Sql = Sql("INSERT INTO bind_slots (carrier, slot, node, lease_until) \
-     VALUES ($1, $2, $3, $4) ON CONFLICT (carrier, slot) DO UPDATE SET node = excluded.node, \
-     lease_until = excluded.lease_until \
-     WHERE bind_slots.node = excluded.node OR bind_slots.lease_until < $5 \
-     OR bind_slots.lease_until > $6");
+pub(super) const CLAIM: Sql = Sql("INSERT INTO bind_slots (carrier, slot, node, lease_until, \
+     failing) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (carrier, slot) DO UPDATE SET \
+     node = excluded.node, lease_until = excluded.lease_until, failing = excluded.failing \
+     WHERE bind_slots.node = excluded.node OR bind_slots.lease_until < $6 \
+     OR bind_slots.lease_until > $7");
 pub(super) const RELEASE: Sql = Sql("DELETE FROM bind_slots WHERE carrier = $1 AND node = $2");
+
+/// A slot that some node took.
+pub(super) struct Slot {
+    pub(super) number: i64,
+    pub(super) node: i64,
+    pub(super) lease_until: Millis,
+    pub(super) is_failing: bool,
+}
+
+impl FromRow for Slot {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            number: row.take(0)?,
+            node: row.take(1)?,
+            lease_until: row.take(2)?,
+            is_failing: row.take(3)?,
+        })
+    }
+}

@@ -1,0 +1,2 @@
+-- A node whose bind fails leaves its messages to nodes whose bind stands: these must know which does.
+ALTER TABLE bind_slots ADD COLUMN failing BIGINT NOT NULL DEFAULT 0;
