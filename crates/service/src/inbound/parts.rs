@@ -137,6 +137,7 @@ pub(super) fn end(set: &mut WriteSet, group: &[u8; 32]) {
 
 /// Delivers what came of a message that stays incomplete, and forgets its parts.
 async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Fault> {
+    let mut set = WriteSet::of("inbound_parts");
     if let Some(first) = rows.first().filter(|row| !row.is_done) {
         let like = Inbound {
             carrier: first.carrier.clone(),
@@ -152,9 +153,13 @@ async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Faul
             received_at: first.received_at,
             raw: serde_json::Value::Null,
         };
-        deliver(app, group, rows, like).await?;
+        if deliver(app, group, rows, like).await? == Taken::Known {
+            // It was taken in before, in other parts: these are as good as put together.
+            for row in rows {
+                set.push(sql::DROP_PART, args![*group, row.number, row.text_mac.as_slice()]);
+            }
+        }
     }
-    let mut set = WriteSet::of("inbound_parts");
     set.push(sql::DROP_PARTS, args![*group]);
     app.db.commit(set).await?;
     Ok(())

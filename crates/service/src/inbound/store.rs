@@ -25,6 +25,9 @@ pub(super) const EMPTY_PARTS: Sql =
 /// Not those of another message that came meanwhile, whose reference is the same.
 pub(super) const DROP_PARTS: Sql =
     Sql("DELETE FROM inbound_parts WHERE group_mac = $1 AND done = 1");
+/// The same of one part, as it was read.
+pub(super) const DROP_PART: Sql =
+    Sql("DELETE FROM inbound_parts WHERE group_mac = $1 AND number = $2 AND body_mac = $3");
 /// One group as often as it has old parts.
 pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
      WHERE received_at < $1 ORDER BY received_at LIMIT $2");

@@ -15,6 +15,7 @@ use crate::world::{World, eventually};
 on_every_engine!(
     what_a_phone_writes_comes_in_whole,
     parts_come_in_any_order_again_and_never,
+    what_is_known_already_leaves_no_parts,
     parts_of_an_erased_person_are_gone,
     what_is_in_another_alphabet_or_no_text_comes_in_as_well,
     stop_by_sms_is_an_opt_out,
@@ -108,6 +109,23 @@ async fn parts_come_in_any_order_again_and_never(world: &World) {
     assert!(raw.word("raw_json").contains("\"partial\":true"), "{}", raw.text);
     let events = scene.ada.get("/v1/events?type=sms.inbound").await.ok();
     assert_eq!(events.list().len(), 2);
+}
+
+/// Somebody writes the same twice while nobody is bound, and neither comes whole.
+async fn what_is_known_already_leaves_no_parts(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    for reference in ["7", "8"] {
+        bring(world, reference, 1, "x").await;
+    }
+    world.advance(31 * clock::MINUTE).await;
+    world.housekeep().await;
+    until(&scene, &["x"]).await;
+    let held = crate::erasure::holding(world, &phone("5678")).await;
+    assert!(held.iter().all(|at| !at.starts_with("inbound_parts")), "{held:?}");
+    for (number, text) in [(1, "a"), (2, "b"), (3, "c")] {
+        bring(world, "8", number, text).await;
+    }
+    until(&scene, &["abc", "x"]).await;
 }
 
 async fn what_is_in_another_alphabet_or_no_text_comes_in_as_well(world: &World) {
