@@ -346,8 +346,9 @@ async fn verify_otp(
     let (address, code) = parse::verify(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
+    let whose = &caller.account;
     let fresh =
-        async |claim: Claim| Ok(verify::verify(&app, account, &address, &code, &claim).await?);
+        async |claim: Claim| Ok(verify::verify(&app, whose, &address, &code, &claim).await?);
     let again = async |seen: Seen| {
         let verdict = verify::seen(&app, account, &seen).await.map_err(Problem::from);
         verdict.map_err(|told| if told.code().status() < 500 { told.replayed() } else { told })

@@ -166,7 +166,10 @@ impl Owner for Otp {
             return;
         }
         match news {
-            News::Over(Ending { is_last: true, .. }) if attempt.state == State::Sending => {
+            // It went nowhere, or waited in vain until its time was over.
+            News::Over(Ending { is_last: true, .. })
+                if matches!(attempt.state, State::Sending | State::Queued) =>
+            {
                 let to = Msisdn::stored(challenge.recipient.clone());
                 fraud::take_back(app, &challenge.account, &to);
             }

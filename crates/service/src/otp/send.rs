@@ -176,6 +176,10 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
         return Err(Error::SenderNotApproved(senders::why_not(app, &account.id, sender).await?));
     }
     let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
+    // There may be a route for the network of the number alone.
+    if order.mode != Mode::Only(Channel::Chatapp) && !has(Channel::Sms) {
+        dispatch::look_up(app, &order.to).await;
+    }
     let (first, _) = first_channel(app, account, order, &Past::None);
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(spelt(channel))),

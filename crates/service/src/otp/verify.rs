@@ -5,7 +5,7 @@ use store::{CommitError, FromRow, Row, WriteSet};
 
 use super::{Challenge, Error, Reason, STALE, Status, events, fraud, limits, store as sql};
 use crate::access::idempotency::{Claim, Seen};
-use crate::app::App;
+use crate::app::{Account, App};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -26,11 +26,12 @@ pub(super) struct Verified {
 /// Judges one guess.
 pub(super) async fn verify(
     app: &App,
-    account: &AccountId,
+    whose: &Account,
     address: &Address,
     code: &Secret,
     claim: &Claim,
 ) -> Result<Verified, Error> {
+    let account = &whose.id;
     let id = find(app, account, address).await?;
     let now = app.now();
     let mac = mac_of(app, account, &id, code).await?;
@@ -46,7 +47,7 @@ pub(super) async fn verify(
         Ok(done) => {
             let Judged { status, attempts, max_attempts, recipient, carrier } = done.only()?;
             if status == Status::Verified {
-                fraud::verified(app, account, &recipient, &carrier);
+                fraud::verified(app, whose, &recipient, &carrier);
             }
             Judgement { status, attempts, max_attempts, at: now }.tell(id)
         }

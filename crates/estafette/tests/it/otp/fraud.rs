@@ -2,6 +2,7 @@
 //! elsewhere says so.
 
 use clock::{DAY, HOUR};
+use estafette::app::Env;
 use estafette::config::{Config, FraudGuard};
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ on_every_engine!(
     sends_at_once_do_not_pass_a_budget with blocking,
     staff_opens_what_the_guard_has_closed with blocking,
     what_is_exempt_uses_up_no_budget with blocking,
+    a_node_that_blocks_hears_of_others_all_the_same with blocking,
     a_verification_made_elsewhere_is_one,
     conversion_is_shown_by_country_and_day,
     conversion_is_counted_by_country_and_carrier,
@@ -113,7 +115,10 @@ async fn what_is_exempt_uses_up_no_budget(world: &World) {
     let exempt = |places: Value| json!({"settings": {"otp_fraud_allow": places}});
     let range = phone("5000")[..8].to_owned();
     world.set(&ada, exempt(json!([range]))).await.ok();
-    pump(&ada, 30, 0).await;
+    // Nor do those of them that are verified make one.
+    for id in pump(&ada, 30, 0).await.iter().take(25) {
+        ada.call("POST", &format!("/v1/otp/{id}/verified")).await.ok();
+    }
     // The first ones of the country that are not exempt, and what is behind its budget.
     for number in 0..3 {
         let other = format!("+3375001234{number}");
@@ -129,6 +134,23 @@ async fn what_is_exempt_uses_up_no_budget(world: &World) {
     let shown = ada.get("/v1/otp/conversion").await.ok();
     assert_eq!(shown.list().len(), 1, "{}", shown.text);
     assert_eq!(shown.list()[0]["sent"], 34, "{}", shown.text);
+}
+
+async fn a_node_that_blocks_hears_of_others_all_the_same(world: &World) {
+    let ada = ada(world).await;
+    pump(&ada, 3, 0).await;
+    let next = json!({"to": phone("5009"), "delivery_mode": "sms"});
+    ada.send(&next).await.problem("fraud_blocked");
+    world.advance(1_100).await;
+    // All that is known is written down. People verify at another node.
+    eventually(async || (!events(&ada).await.is_empty()).then_some(())).await;
+    let mut set = store::WriteSet::of(&ada.account_id);
+    let sql = "UPDATE otp_conversion SET verified = verified + 3 WHERE account_id = $1";
+    set.push(store::Sql(sql), store::args![ada.account_id.as_str()]);
+    world.app(Env::Live).await.db.commit(set).await.unwrap();
+    ada.send(&next).await.problem("fraud_blocked");
+    world.advance(31_000).await;
+    ada.send(&next).await.ok();
 }
 
 async fn what_no_carrier_took_does_not_count(world: &World) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use estafette::app::Env;
 use playground::smsc::IdStyle;
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ on_every_engine!(
     a_ported_number_takes_the_other_carrier,
     a_slow_or_broken_look_up_is_in_nobodys_way,
     nobody_is_asked_where_no_route_depends_on_it,
+    a_passcode_finds_a_route_that_only_its_network_has,
 );
 
 /// What it takes to answer, at most, beside what a busy machine takes.
@@ -198,4 +200,23 @@ async fn nobody_is_asked_where_no_route_depends_on_it(world: &World) {
     scene.registry.says(200, r#"{"mcc": "Free ", "mnc": "Mobile"}"#, Duration::ZERO);
     scene.passcode(&phone("5678")).await;
     assert_eq!((scene.came(&phone("5678")), scene.registry.count()), ((0, 1), 1), "by name");
+}
+
+async fn a_passcode_finds_a_route_that_only_its_network_has(world: &World) {
+    let scene = scene(world, "20815").await;
+    let routes = json!({"routes": [{"prefix": "+44", "carriers": ["one"]},
+        {"prefix": "+33", "network": "20815", "carriers": ["two"]}]});
+    let put = world.put(Env::Live, "/v1/admin/routes").bearer(world.staff().await);
+    put.json(routes).await.ok();
+    let to = phone("5678");
+    eventually(async || {
+        let sent = scene.ada.send(json!({"to": to, "delivery_mode": "sms"})).await;
+        (sent.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(scene.came(&to), (0, 1));
+    // Of another network, nobody carries it.
+    scene.registry.says(200, r#"{"mcc": "208", "mnc": "01"}"#, Duration::ZERO);
+    let other = json!({"to": phone("5679"), "delivery_mode": "sms"});
+    scene.ada.send(other).await.problem("carrier_unavailable");
 }

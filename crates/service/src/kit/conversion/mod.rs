@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clock::{DAY, HOUR, Millis};
 
-use super::words::words;
+use crate::kit::words::words;
 
-/// Places that are kept of one account; beyond, ranges are no longer told apart.
+/// Places that are kept of one account; beyond, ranges are no longer told apart. Countries always
+/// are: there are only so many.
 const MOST_PLACES: usize = 5_000;
 /// Days that the best one is looked for in.
 const MEMORY_D: i64 = 14;
@@ -80,6 +81,33 @@ pub struct Figure {
     pub counts: Counts,
 }
 
+/// From when on the figures were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// The first day.
+    pub day: i64,
+    /// The first hour.
+    pub hour: i64,
+}
+
+impl Since {
+    /// All that budgets go by.
+    #[must_use]
+    pub fn whole(now: Millis) -> Self {
+        Self { day: Span::Day.bucket(now) - MEMORY_D - 1, ..Self::lately(now) }
+    }
+
+    /// What other nodes may still change: of the days before, nobody counts any more.
+    #[must_use]
+    pub fn lately(now: Millis) -> Self {
+        Self { day: Span::Day.bucket(now) - 1, hour: Span::Hour.bucket(now) - 2 }
+    }
+
+    fn covers(self, (span, bucket): &(Span, i64)) -> bool {
+        *bucket >= if *span == Span::Day { self.day } else { self.hour }
+    }
+}
+
 /// What is to be written down.
 #[derive(Debug, Default)]
 pub struct Unwritten {
@@ -128,6 +156,8 @@ struct Account {
     /// What was told already.
     told: HashSet<(String, Span, i64)>,
     read_at: Option<Millis>,
+    /// The day on which all that budgets go by was read.
+    whole_on: Option<i64>,
 }
 
 /// A country or a range.
@@ -145,7 +175,7 @@ impl Account {
     /// allocation.
     fn note(&mut self, place: &str, stretches: [(Span, i64); 2], counts: Counts) {
         if !self.places.contains_key(place) {
-            if self.places.len() >= MOST_PLACES {
+            if self.places.len() >= MOST_PLACES && is_range(place) {
                 return;
             }
             self.places.insert(place.to_owned(), Place::default());
@@ -185,6 +215,11 @@ pub fn places(country: &str, e164: &str) -> [String; 2] {
 #[must_use]
 pub fn exempt_of(country: &str) -> String {
     format!("+{country}")
+}
+
+/// Whether a place is a range of numbers, and no country.
+fn is_range(place: &str) -> bool {
+    place.strip_prefix('+').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 impl Books {
@@ -293,14 +328,33 @@ impl Conversion {
         books.accounts.get(account).and_then(|own| own.read_at).is_some_and(|read| read >= at)
     }
 
-    /// What is stored of an account, of all nodes. What is not written yet is added to it.
-    pub fn read(&self, account: &str, rows: Vec<Figure>, now: Millis) {
+    /// From when on the figures of an account are to be read: of the days that are over only once
+    /// a day.
+    #[must_use]
+    pub fn since(&self, account: &str, now: Millis) -> Since {
+        let books = self.books();
+        let whole_on = books.accounts.get(account).and_then(|own| own.whole_on);
+        let is_whole = whole_on == Some(Span::Day.bucket(now));
+        if is_whole { Since::lately(now) } else { Since::whole(now) }
+    }
+
+    /// What is stored of an account, of all nodes, in place of what was known [`Since`] then. What
+    /// is not written yet is added to it.
+    pub fn read(&self, account: &str, rows: Vec<Figure>, since: Since, now: Millis) {
         let mut books = self.books();
         let own = books.accounts.entry(account.to_owned()).or_default();
-        own.places.retain(|_, place| {
-            place.figures.clone_from(&place.unwritten);
-            !place.unwritten.is_empty()
+        let whole = Since::whole(now);
+        own.places.retain(|_, Place { figures, unwritten }| {
+            figures.retain(|stretch, _| {
+                stretch.0 == Span::Day && whole.covers(stretch) && !since.covers(stretch)
+            });
+            let anew = unwritten.iter().filter(|(stretch, _)| since.covers(stretch));
+            figures.extend(anew.map(|(stretch, counts)| (*stretch, *counts)));
+            !figures.is_empty() || !unwritten.is_empty()
         });
+        if since == whole {
+            own.whole_on = Some(Span::Day.bucket(now));
+        }
         for Figure { place, span, bucket, counts } in rows {
             let figures = &mut own.places.entry(place).or_default().figures;
             figures.entry((span, bucket)).or_default().add(counts);
@@ -311,13 +365,13 @@ impl Conversion {
 
 /// Authgear's published budgets: of a day the greater of 20 and 0.3 of the best of 14 days; of an
 /// hour the greatest of 3, a sixth of 0.2 of that best, and 0.2 of what was verified within it.
-/// What was exempt does not count as sent.
+/// What was exempt counts neither as sent nor as verified.
 fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
     let of = |span: Span, back: i64| {
         let stretch = (span, span.bucket(now) - back);
         let Counts { sent, verified } = figures.get(&stretch).copied().unwrap_or_default();
         let exempt = exempt.get(&stretch).copied().unwrap_or_default();
-        Counts { sent: sent - exempt.sent, verified }
+        Counts { sent: sent - exempt.sent, verified: verified - exempt.verified }
     };
     let best = (0..=MEMORY_D).map(|back| of(Span::Day, back).verified).max().unwrap_or(0);
     // What of the hour before is within the last 60 minutes, as if it had come evenly.
@@ -337,103 +391,4 @@ fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> Option<(Span, C
 }
 
 #[cfg(test)]
-mod tests {
-    use clock::{DAY, HOUR, Millis};
-
-    use super::{Conversion, Counts, Excess, Figure, Span, places};
-
-    const SENT: Counts = Counts { sent: 1, verified: 0 };
-    const VERIFIED: Counts = Counts { sent: 0, verified: 1 };
-
-    fn send(all: &Conversion, number: &str, at: Millis) -> Option<(String, Span, i64)> {
-        let excess = all.claim("ada", &places("FR", number), at, false);
-        excess.map(|it| (it.place, it.span, it.budget))
-    }
-
-    #[test]
-    fn a_new_account_has_three_in_an_hour_and_twenty_in_a_day() {
-        let all = Conversion::default();
-        let mut at = Millis(100 * DAY);
-        for hour in 0..7 {
-            for number in 0..3 {
-                let excess = send(&all, &format!("+33612{hour}{number}5678"), at);
-                let is_over = hour * 3 + number >= 20;
-                assert_eq!(excess.is_some(), is_over, "{hour} {number}: {excess:?}");
-            }
-            at = at + HOUR;
-        }
-        let excess = send(&all, "+33612345678", Millis(101 * DAY));
-        assert_eq!(excess, None, "another day");
-        for _ in 0..2 {
-            assert_eq!(send(&all, "+33612345678", Millis(101 * DAY)), None);
-        }
-        let excess = send(&all, "+33612345678", Millis(101 * DAY)).unwrap();
-        assert_eq!(excess, ("FR".to_owned(), Span::Hour, 3));
-    }
-
-    #[test]
-    fn who_converts_may_send_more() {
-        let all = Conversion::default();
-        let (yesterday, now) = (Millis(99 * DAY), Millis(100 * DAY));
-        let [country, _] = places("FR", "+33612345678");
-        let country = [country];
-        all.note("ada", &country, yesterday, Counts { sent: 300, verified: 300 });
-        all.note("ada", &country, now, Counts { sent: 9, verified: 0 });
-        assert_eq!(all.books().judge("ada", &country, now), None, "a thirtieth of 300 is 10");
-        all.note("ada", &country, now, SENT);
-        assert_eq!(all.books().judge("ada", &country, now).unwrap().budget, 10);
-        (0..60).for_each(|_| all.note("ada", &country, now, VERIFIED));
-        assert_eq!(all.books().judge("ada", &country, now), None);
-        assert_eq!(all.books().judge("eve", &country, now), None, "another account");
-    }
-
-    #[test]
-    fn of_the_hour_before_counts_what_the_last_sixty_minutes_have() {
-        let all = Conversion::default();
-        let now = Millis(100 * DAY + 2 * HOUR);
-        let [country, _] = places("FR", "+33612345678");
-        let country = [country];
-        all.note("ada", &country, now - HOUR, Counts { sent: 200, verified: 200 });
-        all.note("ada", &country, now, Counts { sent: 50, verified: 0 });
-        // A thirtieth of the best day's 200 is 6.
-        for (minutes, budget) in [(0, 40), (15, 30), (45, 10), (57, 6)] {
-            let excess = all.books().judge("ada", &country, now + minutes * HOUR / 60).unwrap();
-            let found = (excess.span, excess.budget);
-            assert_eq!(found, (Span::Hour, budget), "{minutes}");
-        }
-    }
-
-    #[test]
-    fn a_range_is_judged_beside_its_country_and_told_once() {
-        let all = Conversion::default();
-        let now = Millis(100 * DAY);
-        let other = places("FR", "+33699990000");
-        all.note("ada", &other[..1], now, Counts { sent: 100, verified: 100 });
-        let pumped = places("FR", "+33612340001");
-        (0..3).for_each(|_| all.note("ada", &pumped, now, SENT));
-        let excess = all.books().judge("ada", &pumped, now).unwrap();
-        assert_eq!(excess.place, "+3361234");
-        assert_eq!(all.books().judge("ada", &other, now), None);
-        assert!(all.tell("ada", &excess) && !all.tell("ada", &excess));
-        let next = Excess { bucket: excess.bucket + 1, ..excess };
-        assert!(all.tell("ada", &next));
-        let unwritten = all.take();
-        assert_eq!((unwritten.figures["ada"].len(), unwritten.excesses.len()), (4, 2));
-        assert!(all.take().figures.is_empty());
-    }
-
-    #[test]
-    fn what_is_not_written_yet_is_not_forgotten_by_reading() {
-        let all = Conversion::default();
-        let now = Millis(100 * DAY);
-        let places = places("FR", "+33612340001");
-        (0..2).for_each(|_| all.note("ada", &places, now, SENT));
-        let (place, bucket) = ("FR".to_owned(), Span::Hour.bucket(now));
-        all.read("ada", vec![Figure { place, span: Span::Hour, bucket, counts: SENT }], now);
-        assert!(
-            all.books().judge("ada", &places, now).is_some(),
-            "one of another node and two of ours"
-        );
-        assert!(all.is_read_since("ada", now) && !all.is_read_since("ada", now + 1));
-    }
-}
+mod tests;

@@ -10,13 +10,15 @@ use futures_util::{StreamExt, stream};
 
 use self::store::CLAIMS;
 use super::owner::Otp;
-use super::{Challenge, Error, Status, events, store as sql};
+use super::{Challenge, Error, Status, events, fraud, store as sql};
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::dispatch::recipients::is_number;
 use crate::dispatch::{
     self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry_on, write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
+use crate::kit::msisdn::Msisdn;
 
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 200;
@@ -161,7 +163,13 @@ async fn end(
     } else {
         sql::close(&mut set, challenge, status, None);
     }
-    write(app, challenge.id.as_str(), set).await
+    write(app, challenge.id.as_str(), set).await?;
+    // No carrier ever took it: that nobody verified it says nothing about the number.
+    let is_unsent = attempt.state == State::Queued && !challenge.fallback_used;
+    if is_unsent && is_number(&challenge.recipient) {
+        fraud::take_back(app, &challenge.account, &Msisdn::stored(challenge.recipient.clone()));
+    }
+    Ok(())
 }
 
 async fn postpone(app: &App, challenge: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {

@@ -103,7 +103,7 @@ async fn report_verified(
     let path = format!("POST /v1/otp/{id}/verified");
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
     let request = Repeatable::by_tenant(account, &headers, &path, &body);
-    let fresh = async |claim: Claim| Ok(super::report(&app, account, &id, &claim).await?);
+    let fresh = async |claim: Claim| Ok(super::report(&app, &caller.account, &id, &claim).await?);
     let again = async |_: Seen| {
         Ok(sql::challenge(&app, account, &id).await.map_err(Error::from)?.ok_or(Error::Unknown)?)
     };

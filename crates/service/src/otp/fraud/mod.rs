@@ -9,7 +9,7 @@ mod store;
 use std::collections::BTreeSet;
 
 use ::store::{CommitError, Error as DbError, Reject, WriteSet, args};
-use clock::{DAY, HOUR, Millis};
+use clock::{DAY, Millis};
 use serde_json::json;
 
 use self::store as sql;
@@ -55,7 +55,7 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let guard = app.config.otp.fraud_guard;
     let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
     if app.env == Env::Live && is_allowed(account, &order.to) {
-        count_exempt(app, &account.id, &order.to, 1);
+        count_exempt(app, &account.id, &order.to, Counts { sent: 1, verified: 0 });
         return Ok(Judged::Within);
     }
     if app.env != Env::Live || guard == FraudGuard::Off || !goes_by_sms {
@@ -64,15 +64,18 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     }
     let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
-    if is_blocking && !app.conversion.is_read_since(id, Millis(0)) {
-        // What is being written down meanwhile would be in neither view.
-        let _turn = app.conversion.writing.lock().await;
-        if !app.conversion.is_read_since(id, Millis(0)) {
-            read(app, &account.id).await?;
-        }
+    if is_blocking {
+        read_unless_since(app, &account.id, Millis(0)).await?;
     }
     let places = places(order.to.country(), order.to.e164());
-    Ok(match app.conversion.claim(id, &places, now, is_blocking) {
+    let mut excess = app.conversion.claim(id, &places, now, is_blocking);
+    if is_blocking && excess.is_some() {
+        // Nothing is written down, nor read with it, while all is blocked: people may have
+        // verified on other nodes.
+        read_unless_since(app, &account.id, now - FRESH_MS).await?;
+        excess = app.conversion.claim(id, &places, now, is_blocking);
+    }
+    Ok(match excess {
         None => Judged::Within,
         Some(excess) if is_blocking => Judged::Blocked(excess),
         Some(excess) => Judged::Beyond(excess),
@@ -94,7 +97,7 @@ pub(super) fn take_back(app: &App, account: &AccountId, to: &Msisdn) {
 /// The same where staff vouches for the number now.
 pub(super) fn take_back_from(app: &App, account: &Account, to: &Msisdn) {
     if app.env == Env::Live && is_allowed(account, to) {
-        count_exempt(app, &account.id, to, -1);
+        count_exempt(app, &account.id, to, Counts { sent: -1, verified: 0 });
     } else {
         take_back(app, &account.id, to);
     }
@@ -125,9 +128,13 @@ pub(super) fn taken(app: &App, recipient: &str, carrier: &str) {
 }
 
 /// A passcode to this number was verified, which this carrier had last.
-pub(super) fn verified(app: &App, account: &AccountId, recipient: &str, carrier: &str) {
-    let to = Msisdn::stored(recipient.to_owned());
-    count(app, account, &to, Counts { sent: 0, verified: 1 });
+pub(super) fn verified(app: &App, account: &Account, recipient: &str, carrier: &str) {
+    let (to, counts) = (Msisdn::stored(recipient.to_owned()), Counts { sent: 0, verified: 1 });
+    if app.env == Env::Live && is_allowed(account, &to) {
+        count_exempt(app, &account.id, &to, counts);
+    } else {
+        count(app, &account.id, &to, counts);
+    }
     tell(app, to.country(), carrier, "verified");
 }
 
@@ -136,9 +143,9 @@ fn tell(app: &App, country: &str, carrier: &str, outcome: &'static str) {
 }
 
 /// Counts what is shown of a country and is no matter of its budgets.
-fn count_exempt(app: &App, account: &AccountId, to: &Msisdn, sent: i64) {
+fn count_exempt(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
     let places = [to.country().to_owned(), exempt_of(to.country())];
-    app.conversion.note(account.as_str(), &places, app.now(), Counts { sent, verified: 0 });
+    app.conversion.note(account.as_str(), &places, app.now(), counts);
 }
 
 fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
@@ -238,13 +245,26 @@ fn emit(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
     all_events::emit(app, set, &event);
 }
 
+/// Reads what all nodes counted of an account, unless that was done since.
+async fn read_unless_since(app: &App, account: &AccountId, at: Millis) -> Result<(), DbError> {
+    if app.conversion.is_read_since(account.as_str(), at) {
+        return Ok(());
+    }
+    // What is being written down meanwhile would be in neither view.
+    let _turn = app.conversion.writing.lock().await;
+    if app.conversion.is_read_since(account.as_str(), at) {
+        return Ok(());
+    }
+    read(app, account).await
+}
+
 /// Reads what all nodes counted of an account.
 async fn read(app: &App, account: &AccountId) -> Result<(), DbError> {
     let now = app.now();
-    let (day, hour) = (Span::Day.bucket(now - 15 * DAY), Span::Hour.bucket(now - 2 * HOUR));
+    let since = app.conversion.since(account.as_str(), now);
     let mut found = Vec::new();
-    for (span, since) in [(Span::Day, day), (Span::Hour, hour)] {
-        let args = args![account, span.as_str(), since, MOST_ROWS];
+    for (span, first) in [(Span::Day, since.day), (Span::Hour, since.hour)] {
+        let args = args![account, span.as_str(), first, span.bucket(now), MOST_ROWS];
         let rows: Vec<(i64, String, i64, i64)> = app.db.rows(sql::SINCE, args).await?;
         let figure = |(bucket, place, sent, verified)| {
             let counts = Counts { sent, verified };
@@ -252,7 +272,7 @@ async fn read(app: &App, account: &AccountId) -> Result<(), DbError> {
         };
         found.extend(rows.into_iter().map(figure));
     }
-    app.conversion.read(account.as_str(), found, now);
+    app.conversion.read(account.as_str(), found, since, now);
     Ok(())
 }
 
@@ -287,11 +307,11 @@ pub(super) async fn by_day(
 /// verified already stays so.
 pub(super) async fn report(
     app: &App,
-    account: &AccountId,
+    whose: &Account,
     id: &ChallengeId,
     claim: &Claim,
 ) -> Result<super::Challenge, Error> {
-    let now = app.now();
+    let (account, now) = (&whose.id, app.now());
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     set.returning(sql::VERIFIED_ELSEWHERE, args![now, account, id], STALE);
@@ -299,7 +319,7 @@ pub(super) async fn report(
     match app.db.commit(set).await {
         Ok(done) => {
             let (recipient, carrier): (String, String) = done.only()?;
-            verified(app, account, &recipient, &carrier);
+            verified(app, whose, &recipient, &carrier);
         }
         Err(CommitError::Rejected(STALE)) => match verify::why_not(app, account, id).await? {
             Error::AlreadyVerified => {}

@@ -10,8 +10,10 @@ pub(super) const ADD: Sql = Sql("INSERT INTO otp_conversion (account_id, span, b
 /// Marks a stretch of time of a place as told of.
 pub(super) const TELL: Sql = Sql("UPDATE otp_conversion SET told = 1 WHERE account_id = $1 \
      AND span = $2 AND bucket = $3 AND place = $4 AND told = 0");
+/// What budgets go by, the newest first: of what is over, only what was verified.
 pub(super) const SINCE: Sql = Sql("SELECT bucket, place, sent, verified FROM otp_conversion \
-     WHERE account_id = $1 AND span = $2 AND bucket >= $3 ORDER BY bucket LIMIT $4");
+     WHERE account_id = $1 AND span = $2 AND bucket >= $3 AND (bucket = $4 OR verified > 0) \
+     ORDER BY bucket DESC, place DESC LIMIT $5");
 /// Countries are before ranges, which begin with a plus.
 pub(super) const BY_DAY: Sql = Sql("SELECT bucket, place, sent, verified FROM otp_conversion \
      WHERE account_id = $1 AND span = 'd' AND bucket >= $2 AND bucket <= $3 \
