@@ -68,9 +68,10 @@ pub(super) const ALL_BETWEEN: Sql = Sql("SELECT account_id, event_id, kind, obje
 /// What named somebody does not any more; the object is shown as it is now.
 pub(super) const ERASE: Sql =
     Sql("UPDATE events SET state = '', body = NULL WHERE account_id = $1 AND event_id = $2");
-/// The event is made anew from its object and what was so.
-pub(super) const REDRAW: Sql =
-    Sql("UPDATE events SET body = NULL WHERE account_id = $1 AND event_id = $2");
+/// The event is made anew from its object and what was so. Its state says the same with a space
+/// more: who has read it before cannot keep what it said.
+pub(super) const REDRAW: Sql = Sql("UPDATE events SET body = NULL, state = state || ' ' \
+     WHERE account_id = $1 AND event_id = $2");
 /// Retention: whether an account has events from before an id.
 pub(super) const OLD: Sql =
     Sql("SELECT event_id FROM events WHERE account_id = $1 AND event_id < $2 LIMIT 1");

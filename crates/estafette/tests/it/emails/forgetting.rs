@@ -9,12 +9,14 @@ use store::{FromVal, Sql, args};
 
 use super::{fixed, mail, mailbox, read, send, until};
 use crate::on_every_engine;
+use crate::world::faults::How;
 use crate::world::{World, eventually};
 
 on_every_engine!(
     what_an_email_says_is_sealed_and_kept_only_while_somebody_has_to_get_it,
     old_emails_name_nobody_and_are_deleted_at_last with kept_as_on_live,
     an_erased_person_is_sent_nothing_and_is_in_no_row,
+    an_email_whose_time_is_over_goes_with_its_person_all_the_same,
     a_repeat_after_an_erasure_sends_nothing_again,
     the_others_of_an_email_stay_when_one_is_erased,
     a_mailbox_keeps_its_mail_for_a_day,
@@ -139,6 +141,27 @@ async fn an_erased_person_is_sent_nothing_and_is_in_no_row(world: &World) {
 async fn erase(world: &World, email: &str) -> crate::world::Answer {
     let call = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(world.staff().await);
     call.json(json!({"email": email})).await.ok()
+}
+
+/// As after an outage, when nothing has ended it yet.
+async fn an_email_whose_time_is_over_goes_with_its_person_all_the_same(world: &World) {
+    let ada = world.account("ada").await;
+    let whom = "deferred+ada@sandbox.estafette.test";
+    let sent = send(&ada, mail(whom)).await.ok();
+    until(&ada, sent.word("id"), "queued").await;
+    eventually(async || {
+        let sql = "SELECT COUNT(*) FROM attempts WHERE state = 'queued' AND error IS NOT NULL";
+        (one::<i64>(world, sql).await == 1).then_some(())
+    })
+    .await;
+    world.faults.plan("UPDATE attempts SET next_at = $1", How::Unavailable, usize::MAX);
+    world.stand_still_for(2 * DAY).await;
+    let erased = erase(world, whom).await;
+    assert_eq!((erased.number("emails"), erased.number("ended")), (1, 1), "{}", erased.text);
+    assert_eq!(crate::erasure::holding(world, whom).await, Vec::<String>::new());
+    assert_eq!(one::<i64>(world, CONTENTS).await, 0);
+    world.faults.forget();
+    assert_eq!(ada.balance().await, 1_000_000);
 }
 
 async fn a_repeat_after_an_erasure_sends_nothing_again(world: &World) {

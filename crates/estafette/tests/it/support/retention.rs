@@ -4,7 +4,7 @@ use clock::{DAY, MINUTE};
 use estafette::app::Env;
 use serde_json::json;
 
-use super::{answer, change, open, write};
+use super::{answer, change, messages, open, write};
 use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{Engine, World};
@@ -14,6 +14,7 @@ on_every_engine!(
     an_erased_number_is_in_no_text_of_a_ticket,
     an_erased_address_is_in_no_text_of_a_ticket,
     an_erasure_and_a_change_at_once_undo_nothing_of_each_other,
+    two_erasures_at_once_undo_nothing_of_each_other,
 );
 
 async fn count(world: &World, sql: &'static str) -> i64 {
@@ -150,6 +151,33 @@ async fn an_erasure_and_a_change_at_once_undo_nothing_of_each_other(world: &Worl
     let seen = super::seen_by_staff(world, &id).await;
     assert_eq!(seen.word("priority"), "high");
     assert_eq!(seen.word("rating_comment"), "[erased] got nothing");
+}
+
+/// A person has a number and an address, and each goes by a request of its own.
+async fn two_erasures_at_once_undo_nothing_of_each_other(world: &World) {
+    let (number, address) = (phone("5678"), "jane.roe@example.org");
+    let ada = world.account("ada").await;
+    let staff = world.staff().await.to_owned();
+    let erase = |body| {
+        let call = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(&staff);
+        call.json(body).into_future()
+    };
+    let both = format!("{number} or {address}");
+    for held in ["UPDATE ticket_messages SET body", "UPDATE tickets SET subject"] {
+        let id = open(&ada, &format!("Call {both}"), &format!("I am at {both}")).await;
+        let first = world.faults.hold(held);
+        let between = async {
+            first.came().await;
+            erase(json!({"email": address})).await.ok();
+            first.let_go();
+        };
+        tokio::join!(erase(json!({"phone": number})), between).0.ok();
+        for left in [number.as_str(), address] {
+            assert_eq!(crate::erasure::holding(world, left).await, Vec::<String>::new(), "{held}");
+        }
+        let said = messages(&ada, &id).await;
+        assert_eq!(said[0]["message"], "I am at [erased] or [erased]", "{held}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

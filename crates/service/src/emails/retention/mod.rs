@@ -124,7 +124,6 @@ impl Erased {
 struct Kept {
     id: EmailId,
     position: i64,
-    ends_at: Millis,
     created_at: Millis,
     /// Whether it still names the person.
     is_named: bool,
@@ -135,9 +134,8 @@ impl FromRow for Kept {
         Ok(Self {
             id: row.take(0)?,
             position: row.take(1)?,
-            ends_at: row.take(2)?,
-            created_at: row.take(3)?,
-            is_named: !row.take::<String>(4)?.is_empty(),
+            created_at: row.take(2)?,
+            is_named: !row.take::<String>(3)?.is_empty(),
         })
     }
 }
@@ -153,17 +151,16 @@ pub async fn erase(
     account: &AccountId,
     address: &email::Address,
 ) -> Result<Erased, Error> {
-    let now = app.now();
     let mac = address_mac(app, account, address);
     let mut erased = Erased::default();
     let found = sent_to(app, account, &mac).await?;
-    for row in found.iter().filter(|row| now < row.ends_at) {
+    for row in &found {
         if end(app, account, row).await? {
             erased.ended += 1;
         }
     }
     // Keys go first: without the emails nothing would lead to them any more.
-    let recent = found.iter().filter(|row| row.created_at > now - KEYS_LIVE);
+    let recent = found.iter().filter(|row| row.created_at > app.now() - KEYS_LIVE);
     let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
     if !recent.is_empty() {
         let key = address.key();

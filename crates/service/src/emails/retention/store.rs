@@ -51,8 +51,7 @@ pub(super) const DELETE_RECIPIENTS: Sql = Sql("DELETE FROM email_recipients \
        (SELECT 1 FROM emails e WHERE e.account_id = r.account_id AND e.email_id = r.email_id) \
        ORDER BY r.email_id, r.position LIMIT $3 /*SKIP LOCKED*/) RETURNING position");
 /// The emails of an account to a person, by the keyed hash.
-pub(super) const TO: Sql =
-    Sql("SELECT r.email_id, r.position, e.valid_until, e.created_at, r.mailbox \
+pub(super) const TO: Sql = Sql("SELECT r.email_id, r.position, e.created_at, r.mailbox \
      FROM email_recipients r JOIN emails e \
      ON e.account_id = r.account_id AND e.email_id = r.email_id \
      WHERE r.address_mac = $1 AND r.account_id = $2 AND r.email_id > $3 \

@@ -20,6 +20,9 @@ use crate::kit::id::{AccountId, TicketId};
 
 pub use super::files::retention::{forget_files, sweep_objects};
 
+/// The number of a ticket's first message, whose words are found with the subject's.
+const FIRST: i64 = 1;
+
 /// Deletes tickets whose end is long ago; answers how many.
 ///
 /// # Errors
@@ -123,19 +126,11 @@ pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<
         retried(|| wipe_ticket(app, account, &ticket.id, &trace)).await?;
     }
     for said in &messages {
-        let clean = trace.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
-        let words = search::indexed(account, said.internal, &clean);
-        let mut set = WriteSet::of(account.as_str());
-        set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
-        // A file that came with such a message shows the same person.
-        files::delete(app, &mut set, account, &said.ticket, said.seq..=said.seq);
-        set.push(sql::DELETE_WORDS_OF, args![said.text_id]);
-        set.push(of_tickets::INDEX, args![said.text_id, words]);
-        app.db.commit(set).await?;
+        retried(|| wipe_message(app, account, said, &trace)).await?;
     }
     // The subject is in the words of the first message.
     for ticket in &tickets {
-        reindex_first(app, account, &ticket.id).await?;
+        retried(|| reindex_first(app, account, &ticket.id)).await?;
     }
     Ok(u64::try_from(messages.len()).unwrap_or(u64::MAX))
 }
@@ -158,15 +153,38 @@ async fn wipe_ticket(
     Ok(())
 }
 
-async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<(), Error> {
-    let first: Option<Said> = app.db.row(sql::FIRST, args![account, id]).await?;
-    let Some(first) = first else { return Ok(()) };
-    let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
-    let subject = named.map(|named| named.subject).unwrap_or_default();
-    let text = format!("{subject} {}", first.body);
+/// A message is read again: somebody else may be taken out of it at the same time.
+async fn wipe_message(
+    app: &App,
+    account: &AccountId,
+    found: &Said,
+    trace: &Trace,
+) -> Result<(), Error> {
+    let args = args![account, &found.ticket, found.seq];
+    let said: Option<Said> = app.db.row(sql::MESSAGE, args).await?;
+    let Some(Said { ticket, seq, body, internal, text_id, .. }) = said else { return Ok(()) };
+    let clean = trace.removed_from(&body).unwrap_or_else(|| body.clone());
+    let words = search::indexed(account, internal, &clean);
     let mut set = WriteSet::of(account.as_str());
+    set.guard(sql::WIPE_MESSAGE, args![clean, account, &ticket, seq, body], STALE);
+    // A file that came with such a message shows the same person.
+    files::delete(app, &mut set, account, &ticket, seq..=seq);
+    set.push(sql::DELETE_WORDS_OF, args![text_id]);
+    set.push(of_tickets::INDEX, args![text_id, words]);
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<(), Error> {
+    let first: Option<Said> = app.db.row(sql::MESSAGE, args![account, id, FIRST]).await?;
+    let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
+    let (Some(first), Some(named)) = (first, named) else { return Ok(()) };
+    let words =
+        search::indexed(account, first.internal, &format!("{} {}", named.subject, first.body));
+    let mut set = WriteSet::of(account.as_str());
+    set.guard(sql::HOLD_TICKET, args![named.subject, account, id], STALE);
+    set.guard(sql::HOLD_MESSAGE, args![first.body, account, id, FIRST], STALE);
     set.push(sql::DELETE_WORDS_OF, args![first.text_id]);
-    let words = search::indexed(account, first.internal, &text);
     set.push(of_tickets::INDEX, args![first.text_id, words]);
     app.db.commit(set).await?;
     Ok(())

@@ -26,9 +26,9 @@ pub(super) const STRETCH: Sql = Sql("SELECT ticket_id, seq, message_id, internal
      AND ticket_files.account_id = ticket_messages.account_id \
      AND ticket_files.seq = ticket_messages.seq), '') FROM ticket_messages \
      WHERE account_id = $1 AND (ticket_id, seq) > ($2, $3) ORDER BY ticket_id, seq LIMIT $4");
-pub(super) const FIRST: Sql = Sql("SELECT ticket_id, seq, message_id, internal, body, \
+pub(super) const MESSAGE: Sql = Sql("SELECT ticket_id, seq, message_id, internal, body, \
      client_message_id, text_id, '' FROM ticket_messages \
-     WHERE account_id = $1 AND ticket_id = $2 AND seq = 1");
+     WHERE account_id = $1 AND ticket_id = $2 AND seq = $3");
 /// One stretch of an account's tickets.
 pub(super) const TICKETS: Sql = Sql("SELECT ticket_id, subject, category, rating_comment, \
      version FROM tickets WHERE account_id = $1 AND ticket_id > $2 ORDER BY ticket_id LIMIT $3");
@@ -39,8 +39,14 @@ pub(super) const NAMED: Sql = Sql("SELECT ticket_id, subject, category, rating_c
 pub(super) const WIPE_TICKET: Sql = Sql("UPDATE tickets SET subject = $1, category = $2, \
      rating_comment = $3, version = version + 1 \
      WHERE account_id = $4 AND ticket_id = $5 AND version = $6");
+/// Another text, if the message says what was read.
 pub(super) const WIPE_MESSAGE: Sql = Sql("UPDATE ticket_messages SET body = $1, \
-     client_message_id = NULL WHERE account_id = $2 AND ticket_id = $3 AND seq = $4");
+     client_message_id = NULL WHERE account_id = $2 AND ticket_id = $3 AND seq = $4 AND body = $5");
+/// Nothing changes a ticket and its message from here on, if they say what was read.
+pub(super) const HOLD_TICKET: Sql = Sql("UPDATE tickets SET subject = $1 WHERE account_id = $2 \
+     AND ticket_id = $3 AND subject = $1");
+pub(super) const HOLD_MESSAGE: Sql = Sql("UPDATE ticket_messages SET body = $1 \
+     WHERE account_id = $2 AND ticket_id = $3 AND seq = $4 AND body = $1");
 
 /// A message, as far as an erasure needs it.
 pub(super) struct Said {
