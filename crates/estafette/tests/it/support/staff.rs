@@ -14,6 +14,7 @@ on_every_engine!(
     a_duplicate_is_merged,
     the_history_has_every_change,
     canned_replies_are_filled_in,
+    two_changes_of_a_canned_reply_at_once_are_both_kept,
 );
 
 /// Every surface of the user's side is searched for words that only notes have.
@@ -169,4 +170,29 @@ async fn canned_replies_are_filled_in(world: &World) {
     staff(world, "DELETE", &path).await.await.problem("not_found");
     let gone = json!({"canned_reply_id": reply});
     answer(world, &id, gone).await.fault("/canned_reply_id", "invalid_enum");
+}
+
+async fn two_changes_of_a_canned_reply_at_once_are_both_kept(world: &World) {
+    let make = staff(world, "POST", "/canned-replies").await;
+    let reply = make.json(json!({"title": "old", "body": "old"})).await.ok();
+    let path = format!("/canned-replies/{}", reply.word("id"));
+    let change = async |body| staff(world, "PATCH", &path).await.json(body).await;
+    let first = world.faults.hold("UPDATE canned_replies");
+    let between = async {
+        first.came().await;
+        change(json!({"body": "new"})).await.ok();
+        first.let_go();
+    };
+    let changed = tokio::join!(change(json!({"title": "new"})), between).0.ok();
+    assert_eq!((changed.word("title"), changed.word("body")), ("new", "new"));
+    // One that is deleted meanwhile was not changed, and nobody is told that it was.
+    let first = world.faults.hold("UPDATE canned_replies");
+    let between = async {
+        first.came().await;
+        staff(world, "DELETE", &path).await.await.ok();
+        first.let_go();
+    };
+    tokio::join!(change(json!({"title": "newer"})), between).0.problem("not_found");
+    let log = staff(world, "GET", "/audit-log?action=canned_reply.change").await.await.ok();
+    assert_eq!(log.list().len(), 2, "{}", log.text);
 }

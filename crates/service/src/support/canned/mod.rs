@@ -3,7 +3,7 @@
 pub mod api;
 mod store;
 
-use ::store::{FromRow, Row, WriteSet, args};
+use ::store::{CommitError, FromRow, Reject, Row, WriteSet, args};
 use clock::Millis;
 
 use self::store as sql;
@@ -16,6 +16,8 @@ use crate::kit::page::Page;
 
 /// All that a deployment may have.
 const MOST: i64 = 1_000;
+/// Somebody deleted it meanwhile.
+const GONE: Reject = Reject("canned_reply_gone");
 /// The names between two pairs of braces.
 pub const VARIABLES: [&str; 4] = ["ticket_id", "subject", "priority", "status"];
 
@@ -123,23 +125,27 @@ async fn keep(app: &App, draft: Draft, by: By<'_>, claim: &Claim) -> Result<Repl
 }
 
 async fn change(app: &App, id: &CannedReplyId, draft: Draft, by: By<'_>) -> Result<Reply, Error> {
-    let before = find(app, id).await?;
-    let title = draft.title.unwrap_or(before.title);
-    let body = draft.body.unwrap_or(before.body);
     let mut set = WriteSet::of("canned_replies");
-    set.push(sql::CHANGE, args![title, body, app.now(), id]);
+    set.guard(sql::CHANGE, args![draft.title, draft.body, app.now(), id], GONE);
     note(app, &mut set, id, by, "canned_reply.change");
-    app.db.commit(set).await?;
+    commit(app, set).await?;
     find(app, id).await
 }
 
 async fn delete(app: &App, id: &CannedReplyId, by: By<'_>) -> Result<Reply, Error> {
     let reply = find(app, id).await?;
     let mut set = WriteSet::of("canned_replies");
-    set.push(sql::DELETE, args![id]);
+    set.guard(sql::DELETE, args![id], GONE);
     note(app, &mut set, id, by, "canned_reply.delete");
-    app.db.commit(set).await?;
+    commit(app, set).await?;
     Ok(reply)
+}
+
+async fn commit(app: &App, set: WriteSet) -> Result<(), Error> {
+    match app.db.commit(set).await {
+        Err(CommitError::Rejected(GONE)) => Err(Error::Unknown),
+        done => Ok(done.map(drop)?),
+    }
 }
 
 fn note(app: &App, set: &mut WriteSet, id: &CannedReplyId, by: By<'_>, action: &'static str) {
