@@ -98,10 +98,11 @@ const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
      AND next_at IS NOT NULL");
 pub(super) const OLDEST: Sql = Sql("SELECT attempt_id FROM attempts \
      WHERE account_id = $1 AND attempt_id < $2 ORDER BY attempt_id LIMIT 1");
-/// What still holds credits stays: its fate is open.
+/// What still holds credits or has due work stays: its fate is open.
 pub(super) const DELETE: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
      AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND attempt_id < $2 AND state NOT IN ('queued', 'sending', 'unknown') \
+     AND next_at IS NULL \
      ORDER BY attempt_id LIMIT $3 \
      /*SKIP LOCKED*/) RETURNING started_at");
 pub(super) const UNNAME: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
