@@ -115,6 +115,7 @@ async fn a_queue_goes_out_as_fast_as_its_carrier_takes_it(world: &World) {
         Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
     };
     world.give_live(Box::new(make)).await;
+    assert_eq!(super::carrier(world, "main").await["rate_per_s"], 20, "what staff see of it");
     let ada = sender(world, "ada").await;
     let begun = Instant::now();
     for number in 0..60 {

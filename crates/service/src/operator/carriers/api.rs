@@ -115,7 +115,10 @@ impl CarrierView {
             window: lane.pace().window,
             in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
             waiting: load.waiting,
-            rate_per_s: Some(load.rate_per_s).filter(|rate| *rate > 0),
+            // Links keep their rate themselves, and lower it; of the rest the lane does.
+            rate_per_s: Some(load.rate_per_s)
+                .filter(|rate| *rate > 0)
+                .or_else(|| lane.pace().per_s.map(u64::from)),
             throttled: load.throttled.max(answers.throttled.load(Ordering::Relaxed)),
             round_trip_ms,
             receipts: ReceiptsView {
