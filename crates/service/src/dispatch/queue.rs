@@ -134,8 +134,14 @@ impl Clerk {
     /// As long as there is room, the first priority first. A node without a connection leaves the
     /// queue to those that have one: what it handed over itself would come back to it, to fail.
     async fn serve(&mut self) -> Result<(), CommitError> {
-        if self.lane.presence() != Presence::Here {
-            return Ok(());
+        match self.lane.presence() {
+            Presence::Here => {}
+            // What waits, waits there.
+            Presence::Elsewhere => {
+                self.lane.set_backlog(None);
+                return Ok(());
+            }
+            Presence::Nowhere => return Ok(()),
         }
         let mut left = None;
         for priority in Priority::ALL {

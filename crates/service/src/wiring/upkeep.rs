@@ -1,5 +1,6 @@
 //! What runs beside the requests: the chores, and the figures that somebody has to look for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +29,12 @@ pub(super) fn start(
     let witness = Arc::new(witness);
     let worker =
         |chores| task::spawn(worker(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
-    let mut tasks: Vec<_> = retention::chores(app).into_iter().map(worker).collect();
-    tasks.push(worker(audits(app)));
-    tasks.push(task::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())));
+    let mut all = retention::chores(app);
+    all.push(audits(app));
+    let names = all.iter().flatten().map(|chore| chore.name).collect();
+    let mut tasks: Vec<_> = all.into_iter().map(worker).collect();
+    let figures = Figures { app: app.clone(), chores: names };
+    tasks.push(task::spawn(look(figures, Arc::clone(&witness), stopped.clone())));
     tasks
 }
 
@@ -95,11 +99,12 @@ fn told(report: &audit::Report) -> Value {
 }
 
 /// Looks for figures, and lets the rate limits forget callers that are gone.
-async fn look(app: App, witness: Arc<Witness>, mut stopped: watch::Receiver<bool>) {
+async fn look(figures: Figures, witness: Arc<Witness>, mut stopped: watch::Receiver<bool>) {
+    let app = figures.app.clone();
     loop {
         app.metrics.clocks().ahead_of_witnesses(witness.judged().ahead_ms());
         app.throttle.forget_idle();
-        if let Err(error) = figures(&app).await {
+        if let Err(error) = figures.read().await {
             tracing::debug!(%error, "figures not read; the metrics show the last ones");
         }
         tokio::select! {
@@ -114,27 +119,39 @@ async fn look(app: App, witness: Arc<Witness>, mut stopped: watch::Receiver<bool
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
-async fn figures(app: &App) -> Result<(), store::Error> {
-    if let Err(credits::Error::Db(error)) = seals::refresh(app).await {
-        return Err(error);
-    }
-    let attempts = dispatch::oldest_due(app).await?;
-    let oldest = [otp::oldest_due(app).await?, chatapp::oldest_due(app).await?, attempts];
-    let oldest = oldest.into_iter().flatten().min();
-    let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
-    app.metrics.due_oldest(late_ms as f64 / 1000.0);
-    let oldest = webhooks::oldest_due(app).await?;
-    let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
-    app.metrics.webhook_due_oldest(late_ms as f64 / 1000.0);
-    for chore in chores::known(&app.db).await? {
-        app.metrics.chore_done(&chore.name, chore.done_at.0 as f64 / 1000.0);
-        let figure = |name: &str| chore.result[name].as_i64();
-        if let (Some(violations), Some(dangling), Some(unknown)) =
-            (figure("violations"), figure("dangling"), figure("unknown"))
-        {
-            app.metrics.ledger(violations, dangling, unknown);
+/// What somebody has to look for.
+struct Figures {
+    app: App,
+    /// What this process does: the database also names what another version did, or what the
+    /// settings ended.
+    chores: BTreeSet<&'static str>,
+}
+
+impl Figures {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+    async fn read(&self) -> Result<(), store::Error> {
+        let app = &self.app;
+        if let Err(credits::Error::Db(error)) = seals::refresh(app).await {
+            return Err(error);
         }
+        let attempts = dispatch::oldest_due(app).await?;
+        let oldest = [otp::oldest_due(app).await?, chatapp::oldest_due(app).await?, attempts];
+        let oldest = oldest.into_iter().flatten().min();
+        let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
+        app.metrics.due_oldest(late_ms as f64 / 1000.0);
+        let oldest = webhooks::oldest_due(app).await?;
+        let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
+        app.metrics.webhook_due_oldest(late_ms as f64 / 1000.0);
+        let known = chores::known(&app.db).await?;
+        for chore in known.into_iter().filter(|it| self.chores.contains(it.name.as_str())) {
+            app.metrics.chore_done(&chore.name, chore.done_at.0 as f64 / 1000.0);
+            let figure = |name: &str| chore.result[name].as_i64();
+            if let (Some(violations), Some(dangling), Some(unknown)) =
+                (figure("violations"), figure("dangling"), figure("unknown"))
+            {
+                app.metrics.ledger(violations, dangling, unknown);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
