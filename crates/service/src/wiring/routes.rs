@@ -44,7 +44,8 @@ use crate::{
 )]
 struct Description;
 
-/// The API of the sandbox, which has all routes that live has, handsets and mailboxes.
+/// The API of the sandbox has all that callers of live have, handsets and mailboxes. What carriers
+/// call is on live alone, and not in the description: each carrier knows its own shape.
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())

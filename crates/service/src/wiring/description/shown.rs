@@ -49,7 +49,7 @@ pub(super) fn part_of_path(name: &str, operation: &str) -> Option<&'static str> 
         "phone" => "+33612345678",
         "reply_id" => "cnd_01h455vb4pex5vsknk084sn02q",
         "sender_id" => "snd_01h455vb4pex5vsknk084sn02q",
-        "session_id" if operation.contains("chatapp") => "ses_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "session_id" if operation.contains("consent") => "ses_01kdvqh6m4e5s8w2t9zb3y7n1f",
         "session_id" => "lgn_01h455vb4pex5vsknk084sn02q",
         "staff_id" => STAFF,
         "ticket_id" => "tkt_01h455vb4pex5vsknk084sn02q",
