@@ -4,12 +4,14 @@
 use clock::{DAY, HOUR, MINUTE};
 use estafette::app::Env;
 use estafette::config::Config;
+use playground::smsc::IdStyle;
 use serde_json::json;
 use store::{Args, Sql, WriteSet, args};
 
 use crate::on_every_engine;
+use crate::smpp::{Centre, give, settings, until_up};
 use crate::world::tenant::{PASSWORD, phone};
-use crate::world::{Answer, World};
+use crate::world::{Answer, World, eventually};
 
 on_every_engine!(
     an_idempotency_key_is_forgotten_after_a_day,
@@ -20,12 +22,17 @@ on_every_engine!(
     an_old_recipient_becomes_a_pseudonym with kept_as_on_live,
     a_passcode_that_is_still_open_keeps_its_recipient with kept_as_on_live,
     old_passcodes_are_deleted_and_the_ledger_still_adds_up with kept_as_on_live,
+    what_may_still_arrive_is_kept_however_little_is_kept with kept_for_a_day,
     passcodes_of_the_sandbox_are_deleted_after_a_month,
     an_account_keeps_so_many_handset_messages_and_the_others_theirs with few_handset_messages,
     chores_are_not_repeated_by_a_restart,
     a_clock_that_jumps_a_year_ahead_and_back_loses_nothing,
     a_step_that_an_operator_confirms_is_believed,
 );
+
+fn kept_for_a_day(config: &mut Config) {
+    (config.retention.challenges_d, config.retention.recipients_d) = (1, 1);
+}
 
 /// Live has no carrier in these stories.
 fn kept_as_on_live(config: &mut Config) {
@@ -239,6 +246,35 @@ async fn old_passcodes_are_deleted_and_the_ledger_still_adds_up(world: &World) {
     ada.challenge(young.word("challenge_id")).await.ok();
     let kept = count(world, "SELECT COUNT(*) FROM transfers").await;
     assert!(kept > transfers, "the ledger keeps everything: {transfers}, {kept}");
+}
+
+async fn what_may_still_arrive_is_kept_however_little_is_kept(world: &World) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("main", centre.address(), "")])).await;
+    until_up(world, "main").await;
+    let ada = world.live_sender("ada", 1_000).await;
+    // The centre sends no receipts for these by itself.
+    let numbers = ["+33612349006", "+33612359006"];
+    let mut ids = vec![];
+    for to in numbers {
+        let text = json!({"to": to, "text": "x", "validity_s": 3 * DAY / 1_000});
+        ids.push(ada.text(text).await.ok().word("id").to_owned());
+        ada.sms_until(ids.last().unwrap(), "submitted").await;
+    }
+    world.advance(2 * DAY).await;
+    world.housekeep().await;
+    let id = centre.came_to(numbers[0])[0].id.clone();
+    eventually(async || centre.deliver(&id).then_some(())).await;
+    ada.sms_until(&ids[0], "delivered").await;
+    world.advance(2 * DAY).await;
+    // The other one has an end, and is forgotten after it.
+    eventually(async || {
+        world.housekeep().await;
+        (count(world, "SELECT COUNT(*) FROM sms_messages").await == 0).then_some(())
+    })
+    .await;
+    // The carrier took both.
+    assert_eq!(ada.balance().await, 1_000 - 2 * world.price("sms", "FR"));
 }
 
 async fn passcodes_of_the_sandbox_are_deleted_after_a_month(world: &World) {

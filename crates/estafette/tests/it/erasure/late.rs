@@ -8,6 +8,7 @@ use playground::{ReceiverZoo, Visit};
 use serde_json::json;
 
 use super::{digits, echoes, erased, holding};
+use crate::emails;
 use crate::on_every_engine;
 use crate::smpp::{Centre, give, settings, until_up};
 use crate::world::tenant::phone;
@@ -17,6 +18,7 @@ on_every_engine!(
     what_a_receiver_answers_late_brings_nothing_back,
     what_is_answered_late_to_an_event_in_hand_brings_nothing_back,
     a_receipt_that_comes_after_it_names_nobody,
+    what_an_event_said_before_it_is_not_kept_after_it,
 );
 
 async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
@@ -126,4 +128,35 @@ async fn a_receipt_that_comes_after_it_names_nobody(world: &World) {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(told(to, "delivered"), 0);
     assert_eq!(holding(world, to).await, Vec::<String>::new());
+}
+
+/// An event that is tried again is kept as it was made.
+async fn what_an_event_said_before_it_is_not_kept_after_it(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let hook = json!({"url": zoo.url("/status/500"), "events": ["email.delivery"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    let staff = world.staff().await.to_owned();
+    for (whom, is_erased) in [("dan@example.com", true), ("eve@example.com", false)] {
+        let kept = world.faults.hold("UPDATE events SET body = $1");
+        let sent = emails::send(&ada, emails::mail(whom)).await.ok();
+        emails::until(&ada, sent.word("id"), "delivered").await;
+        let later = async {
+            for _ in 0..40 {
+                world.advance(5_000).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let between = async {
+            kept.came().await;
+            if is_erased {
+                let erase = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(&staff);
+                erase.json(json!({"email": whom})).await.ok();
+            }
+            kept.let_go();
+        };
+        tokio::join!(later, between);
+        let held = holding(world, whom).await;
+        assert_eq!(held.contains(&"events.body".to_owned()), !is_erased, "{whom}: {held:?}");
+    }
 }

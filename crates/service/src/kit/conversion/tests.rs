@@ -147,8 +147,9 @@ fn days_that_are_over_are_read_once_a_day() {
     for _ in 0..2 {
         all.read("ada", vec![today.clone()], Since::lately(now), now);
     }
-    assert_eq!(all.claim("ada", &[place.clone()], now, true), None, "a thirtieth of 300");
-    assert_eq!(all.claim("ada", &[place.clone()], now, true).unwrap().budget, 10);
+    let country = [place];
+    assert_eq!(all.claim("ada", &country, now, true), None, "a thirtieth of 300");
+    assert_eq!(all.claim("ada", &country, now, true).unwrap().budget, 10);
     let tomorrow = now + DAY;
     assert_eq!(all.since("ada", tomorrow), Since::whole(tomorrow));
 }
