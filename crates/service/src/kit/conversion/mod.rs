@@ -103,8 +103,8 @@ impl Since {
         Self { day: Span::Day.bucket(now) - 1, hour: Span::Hour.bucket(now) - 2 }
     }
 
-    fn covers(self, (span, bucket): &(Span, i64)) -> bool {
-        *bucket >= if *span == Span::Day { self.day } else { self.hour }
+    fn covers(self, span: Span, bucket: i64) -> bool {
+        bucket >= if span == Span::Day { self.day } else { self.hour }
     }
 }
 
@@ -345,10 +345,10 @@ impl Conversion {
         let own = books.accounts.entry(account.to_owned()).or_default();
         let whole = Since::whole(now);
         own.places.retain(|_, Place { figures, unwritten }| {
-            figures.retain(|stretch, _| {
-                stretch.0 == Span::Day && whole.covers(stretch) && !since.covers(stretch)
+            figures.retain(|(span, bucket), _| {
+                *span == Span::Day && whole.covers(*span, *bucket) && !since.covers(*span, *bucket)
             });
-            let anew = unwritten.iter().filter(|(stretch, _)| since.covers(stretch));
+            let anew = unwritten.iter().filter(|((span, bucket), _)| since.covers(*span, *bucket));
             figures.extend(anew.map(|(stretch, counts)| (*stretch, *counts)));
             !figures.is_empty() || !unwritten.is_empty()
         });
