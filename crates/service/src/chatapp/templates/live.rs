@@ -257,6 +257,7 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
     let Some(cloud) = app.carriers.cloud().filter(|_| app.env == Env::Live) else { return Ok(0) };
     let mut count = 0;
     for number in &own::business_accounts(cloud) {
+        let asked_at = turn.now();
         let Some(listed) = read_all(cloud, number).await else {
             tracing::warn!(waba_id = number.waba_id, "its templates could not be read");
             continue;
@@ -265,7 +266,9 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
             for mut template in sql::by_provider_id(app, &found.id).await? {
                 let upstream = Upstream::of(app, &template.account);
-                if upstream.is_some_and(|it| it.number.waba_id == number.waba_id) {
+                // What changed since the upstream was asked is newer than its answer.
+                let is_newer = template.updated_at > asked_at;
+                if !is_newer && upstream.is_some_and(|it| it.number.waba_id == number.waba_id) {
                     take_over(&mut template, found);
                     keep(app, &template).await?;
                     count += 1;
