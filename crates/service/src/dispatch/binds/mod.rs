@@ -116,11 +116,13 @@ struct Claim {
 impl Claim {
     /// Answers whether it was free.
     async fn try_on(self, app: &App, carrier: &str) -> Result<bool, DbError> {
-        let (now, failing) = (app.now(), i64::from(self.is_failing));
+        let now = app.now();
         let free_before = if self.is_alone { Millis(i64::MAX) } else { now };
         let mut set = WriteSet::of(carrier);
         let longest = now + LEASE_MS + SLACK_MS;
         let until = now + LEASE_MS;
+        // By the lease that it is so of: a node of an older version renews without a word of it.
+        let failing = if self.is_failing { until } else { Millis(0) };
         let args = args![carrier, self.slot, app.node, until, failing, free_before, longest];
         set.guard(sql::CLAIM, args, TAKEN);
         match app.db.commit(set).await {

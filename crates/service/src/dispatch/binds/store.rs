@@ -24,11 +24,12 @@ pub(super) struct Slot {
 
 impl FromRow for Slot {
     fn from_row(mut row: Row) -> Result<Self, Error> {
+        let lease_until: Millis = row.take(2)?;
         Ok(Self {
             number: row.take(0)?,
             node: row.take(1)?,
-            lease_until: row.take(2)?,
-            is_failing: row.take(3)?,
+            lease_until,
+            is_failing: row.take::<Millis>(3)? == lease_until,
         })
     }
 }
