@@ -188,7 +188,10 @@ pub(super) async fn find(
 }
 
 /// Whether another leg of the message brought it or still may.
-pub(super) async fn has_other_leg(app: &App, attempt: &Attempt) -> Result<bool, Error> {
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn has_other_leg(app: &App, attempt: &Attempt) -> Result<bool, Error> {
     let args = args![&attempt.account, &attempt.object_id, &attempt.id];
     Ok(app.db.row::<(String,)>(OTHER_LEG, args).await?.is_some())
 }

@@ -164,12 +164,19 @@ async fn end(
         sql::close(&mut set, challenge, status, None);
     }
     write(app, challenge.id.as_str(), set).await?;
-    // No carrier ever took it: that nobody verified it says nothing about the number.
-    let is_unsent = attempt.state == State::Queued && !challenge.fallback_used;
-    if is_unsent && is_number(&challenge.recipient) {
-        fraud::take_back(app, &challenge.account, &Msisdn::stored(challenge.recipient.clone()));
+    let is_unsent = attempt.state == State::Queued && status != Status::Verified;
+    // Where that cannot be read, it stays counted.
+    if is_unsent && !dispatch::has_other_leg(app, attempt).await.unwrap_or(true) {
+        take_back(app, challenge);
     }
     Ok(())
+}
+
+/// No carrier ever took it: that nobody verified it says nothing about the number.
+fn take_back(app: &App, challenge: &Challenge) {
+    if is_number(&challenge.recipient) {
+        fraud::take_back(app, &challenge.account, &Msisdn::stored(challenge.recipient.clone()));
+    }
 }
 
 async fn postpone(app: &App, challenge: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
