@@ -23,6 +23,7 @@ on_every_engine!(
     a_passcode_that_is_still_open_keeps_its_recipient with kept_as_on_live,
     old_passcodes_are_deleted_and_the_ledger_still_adds_up with kept_as_on_live,
     what_may_still_arrive_is_kept_however_little_is_kept with kept_for_a_day,
+    an_attempt_that_outlives_its_message_goes_when_its_time_is_over with kept_for_a_day,
     passcodes_of_the_sandbox_are_deleted_after_a_month,
     an_account_keeps_so_many_handset_messages_and_the_others_theirs with few_handset_messages,
     chores_are_not_repeated_by_a_restart,
@@ -275,6 +276,27 @@ async fn what_may_still_arrive_is_kept_however_little_is_kept(world: &World) {
     .await;
     // The carrier took both.
     assert_eq!(ada.balance().await, 1_000 - 2 * world.price("sms", "FR"));
+}
+
+/// As with emails that are kept for less time than a report may take.
+async fn an_attempt_that_outlives_its_message_goes_when_its_time_is_over(world: &World) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("main", centre.address(), "")])).await;
+    until_up(world, "main").await;
+    let ada = world.live_sender("ada", 1_000).await;
+    let text = json!({"to": "+33612349006", "text": "x", "validity_s": 2 * DAY / 1_000});
+    let sent = ada.text(text).await.ok();
+    ada.sms_until(sent.word("id"), "submitted").await;
+    write(world, "DELETE FROM sms_messages", args![]).await;
+    world.advance(DAY + HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM attempts").await, 1);
+    world.advance(2 * DAY).await;
+    eventually(async || {
+        world.housekeep().await;
+        (count(world, "SELECT COUNT(*) FROM attempts").await == 0).then_some(())
+    })
+    .await;
 }
 
 async fn passcodes_of_the_sandbox_are_deleted_after_a_month(world: &World) {

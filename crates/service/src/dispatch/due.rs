@@ -90,10 +90,20 @@ pub(super) async fn visit<O: Owner>(
         return Ok(Ok(()));
     }
     let Some(message) = O::load(app, &attempt.account, &attempt.object_id).await? else {
-        tracing::error!(object = attempt.object_id, "an attempt without its message");
-        return Ok(Ok(()));
+        return Ok(alone(app, &attempt).await);
     };
     Ok(look_at(app, Leg::<O>::new(message, attempt)).await)
+}
+
+/// Retention may take a message before the last word on it could come: then none is waited for.
+async fn alone(app: &App, attempt: &Attempt) -> Result<(), Unwritten> {
+    if attempt.state != State::Accepted {
+        tracing::error!(object = attempt.object_id, "an attempt without its message");
+        return Ok(());
+    }
+    let mut set = WriteSet::of(attempt.account.as_str());
+    sql::shift(&mut set, attempt, attempt.state, None, None);
+    write(app, &attempt.object_id, set).await
 }
 
 async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> {

@@ -177,6 +177,8 @@ async fn two_erasures_at_once_undo_nothing_of_each_other(world: &World) {
         }
         let said = messages(&ada, &id).await;
         assert_eq!(said[0]["message"], "I am at [erased] or [erased]", "{held}");
+        let found = ada.desk("GET", "/v1/support/tickets?q=call").await.ok();
+        assert!(found.text.contains(&id), "its subject is found, {held}: {}", found.text);
     }
 }
 

@@ -129,8 +129,10 @@ pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<
         retried(|| wipe_message(app, account, said, &trace)).await?;
     }
     // The subject is in the words of the first message.
-    for ticket in &tickets {
-        retried(|| reindex_first(app, account, &ticket.id)).await?;
+    let first = messages.iter().filter(|said| said.seq == FIRST).map(|said| &said.ticket);
+    let named: BTreeSet<_> = tickets.iter().map(|ticket| &ticket.id).chain(first).collect();
+    for ticket in named {
+        retried(|| reindex_first(app, account, ticket)).await?;
     }
     Ok(u64::try_from(messages.len()).unwrap_or(u64::MAX))
 }
