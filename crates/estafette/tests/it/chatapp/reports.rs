@@ -8,7 +8,7 @@ use super::live::{heard, stored, stories, text_message, world};
 use super::write;
 use super::{read_as, text, told};
 use crate::world::tenant::phone;
-use crate::world::{Answer, World, eventually};
+use crate::world::{Answer, Tenant, World, eventually};
 
 stories!(
     a_passcode_that_nobody_asked_for_is_reported,
@@ -142,18 +142,24 @@ async fn the_last_wish_of_a_second_holds(world: &World, upstream: &CloudApi) {
     }
 }
 
+const ORDER: &str = "/v1/chatapp/templates/order";
+
+/// Declares a template, and waits until the upstream has approved it.
+async fn approve_order(ada: &Tenant<'_>) {
+    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    eventually(async || {
+        Some(ada.get(ORDER).await.ok()).filter(|now| now.word("status") == "APPROVED")
+    })
+    .await;
+}
+
 async fn a_template_that_a_message_is_refused_for_is_not_sent_again(
     world: &World,
     upstream: &CloudApi,
 ) {
     let ada = world.live_account("ada", 100).await;
-    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
-    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
-    let path = "/v1/chatapp/templates/order";
-    eventually(async || {
-        Some(ada.get(path).await.ok()).filter(|now| now.word("status") == "APPROVED")
-    })
-    .await;
+    approve_order(&ada).await;
     // It is gone there, and no callback says so.
     upstream.refuse_once(132_001);
     let body = json!({"to": phone("5678"), "template_name": "order", "template_params": ["Ana"],
@@ -162,7 +168,7 @@ async fn a_template_that_a_message_is_refused_for_is_not_sent_again(
     let failed = read_as(&ada, sent.word("id"), "failed").await;
     assert_eq!(failed.field("error")["code"], "template_not_approved");
     write(&ada, &body).await.problem("template_not_approved");
-    let template = ada.get(path).await.ok();
+    let template = ada.get(ORDER).await.ok();
     assert_eq!(template.word("status"), "REJECTED");
     assert!(template.word("rejection_reason").contains("132001"), "{}", template.text);
     assert_eq!(ada.balance().await, 100);
@@ -173,12 +179,9 @@ async fn what_was_asked_first_does_not_undo_what_is_known_of_a_template(
     upstream: &CloudApi,
 ) {
     let ada = world.live_account("ada", 100).await;
-    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
-    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
-    let path = "/v1/chatapp/templates/order";
-    let status = async || ada.get(path).await.ok().word("status").to_owned();
-    eventually(async || Some(status().await).filter(|now| now == "APPROVED")).await;
-    let sync = || ada.call("POST", "/v1/chatapp/templates/order/sync");
+    approve_order(&ada).await;
+    let status = async || ada.get(ORDER).await.ok().word("status").to_owned();
+    let sync = || ada.call("POST", &format!("{ORDER}/sync"));
     world.advance(1_000).await;
     upstream.retire_templates("PAUSED");
     let keep = world.faults.hold("UPDATE chatapp_templates SET category");

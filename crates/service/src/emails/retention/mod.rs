@@ -160,7 +160,8 @@ pub async fn erase(
         }
     }
     // Keys go first: without the emails nothing would lead to them any more.
-    let recent = found.iter().filter(|row| row.created_at > app.now() - KEYS_LIVE);
+    let oldest = app.now() - KEYS_LIVE;
+    let recent = found.iter().filter(|row| row.created_at > oldest);
     let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
     if !recent.is_empty() {
         let key = address.key();
