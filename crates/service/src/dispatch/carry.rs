@@ -111,6 +111,11 @@ async fn attempt<O: Owner>(
         drop(waiter);
         return waiting::queue_up(app, leg).await;
     };
+    // Due work took it for lost, perhaps. What the carrier says counts all the same.
+    if app.now() >= leg.attempt.lease_until && !catch_up(app, leg, |now| now.state.is_held()).await
+    {
+        return Err(Unwritten::Stale);
+    }
     if let Outcome::Refused { class, .. } = &outcome {
         if let Some(lane) = failover::inline(app, leg, *class)
             && reroute(app, leg, &lane).await?
@@ -126,7 +131,7 @@ async fn attempt<O: Owner>(
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
     let wait = if waits { receipt_wait } else { Duration::ZERO };
-    answered(app, leg, Answer { outcome, permit }, &mut waiter, wait).await
+    answered_at_last(app, leg, Answer { outcome, permit }, &mut waiter, wait).await
 }
 
 /// Gives the attempt to another carrier, which is written down before that one gets it: what a
@@ -139,7 +144,7 @@ async fn reroute<O: Owner>(app: &App, leg: &mut Leg<O>, lane: &Lane) -> Result<b
     let mut set = WriteSet::of(next.account.as_str());
     sql::reroute(&mut set, &next);
     match write(app, &next.object_id, set).await {
-        Ok(()) => leg.attempt = next,
+        Ok(()) => leg.attempt = Attempt { state: State::Sending, ..next },
         Err(Unwritten::Stale) => return Err(Unwritten::Stale),
         // The refusal is the answer.
         Err(Unwritten::Lost) => return Ok(false),
@@ -158,6 +163,26 @@ impl Answer {
     fn without_permit(answered: Answered) -> Self {
         Self { outcome: answered.outcome, permit: None }
     }
+}
+
+/// The carrier answered; the answer is settled anew where another took the attempt for lost
+/// meanwhile.
+async fn answered_at_last<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    Answer { outcome, permit }: Answer,
+    waiter: &mut Waiter,
+    wait: Duration,
+) -> Result<Next, Unwritten> {
+    let mut permit = Some(permit);
+    for _ in 0..STALE_TRIES {
+        let answer = Answer { outcome: outcome.clone(), permit: permit.take().flatten() };
+        match answered(app, leg, answer, waiter, wait).await {
+            Err(Unwritten::Stale) if catch_up(app, leg, |now| now.state.is_held()).await => {}
+            done => return done,
+        }
+    }
+    Err(Unwritten::Stale)
 }
 
 /// The carrier answered: commit B, together with a receipt that comes within the wait.
@@ -205,7 +230,7 @@ async fn answered<O: Owner>(
         }
     };
     if let Err(error) = settled
-        && !(error == Unwritten::Stale && catch_up(app, leg).await)
+        && !(error == Unwritten::Stale && is_accepted(app, leg).await)
     {
         return Err(error);
     }
@@ -215,15 +240,24 @@ async fn answered<O: Owner>(
 
 /// Another node was faster with a receipt that says no more than the answer did: the request goes
 /// on to wait for one that does. Answers whether that is so.
-async fn catch_up<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
-    let Attempt { account, id, tries, .. } = &leg.attempt;
+async fn is_accepted<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
+    let tries = leg.attempt.tries;
+    catch_up(app, leg, |now| now.state == State::Accepted && now.tries == tries).await
+}
+
+/// Another moved the attempt, or may have: where it stands so that this one goes on with it, it is
+/// read anew, and its message. Answers whether it does.
+async fn catch_up<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    goes_on: impl Fn(&Attempt) -> bool,
+) -> bool {
+    let Attempt { account, id, object_id, .. } = &leg.attempt;
     let now = match sql::attempt(app, account, id).await {
-        Ok(Some(now)) if now.state == State::Accepted && now.tries == *tries => now,
+        Ok(Some(now)) if goes_on(&now) => now,
         _ => return false,
     };
-    let Ok(Some(message)) = O::load(app, account, &leg.attempt.object_id).await else {
-        return false;
-    };
+    let Ok(Some(message)) = O::load(app, account, object_id).await else { return false };
     (leg.message, leg.attempt) = (message, now);
     true
 }
@@ -263,22 +297,9 @@ pub(super) async fn carry_queued<O: Owner>(
     }
     // While others wait for its permit, no receipt is waited for.
     let wait = if permit.is_wanted() { Duration::ZERO } else { GRACE };
-    let mut permit = Some(permit);
-    for _ in 0..STALE_TRIES {
-        let answer = Answer { outcome: outcome.clone(), permit: permit.take() };
-        match answered(&app, &mut leg, answer, &mut waiter, wait).await {
-            Ok(Next::Attempt) => drop(carry(&app, &mut leg).await),
-            Err(Unwritten::Stale) => {
-                // Another node took it for lost meanwhile. The answer counts all the same.
-                match sql::attempt(&app, &leg.attempt.account, &leg.attempt.id).await {
-                    Ok(Some(now)) if now.state.is_held() => leg.attempt = now,
-                    _ => return,
-                }
-                continue;
-            }
-            Ok(Next::Nothing(_)) | Err(Unwritten::Lost) => {}
-        }
-        return;
+    let answer = Answer { outcome, permit: Some(permit) };
+    if answered_at_last(&app, &mut leg, answer, &mut waiter, wait).await == Ok(Next::Attempt) {
+        carry(&app, &mut leg).await;
     }
 }
 

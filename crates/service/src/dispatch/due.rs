@@ -101,9 +101,7 @@ async fn alone(app: &App, attempt: &Attempt) -> Result<(), Unwritten> {
         tracing::error!(object = attempt.object_id, "an attempt without its message");
         return Ok(());
     }
-    let mut set = WriteSet::of(attempt.account.as_str());
-    sql::shift(&mut set, attempt, attempt.state, None, None);
-    write(app, &attempt.object_id, set).await
+    rest(app, attempt, None).await
 }
 
 async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> {
@@ -113,19 +111,23 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         // The node that was sending it is gone: maybe it went out.
         State::Sending => settle(app, &mut leg, News::Unknown).await,
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
+        // Written by a program before this one.
+        State::Unknown | State::Accepted if O::KEEPS_TIME => rest(app, attempt, None).await,
         State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
         State::Queued => enqueue(app, &leg, attempt.resends).await,
         State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
             enqueue(app, &leg, attempt.resends + 1).await
         }
         // It is looked at again when its message ends.
-        state => {
-            let mut set = WriteSet::of(attempt.account.as_str());
-            let next_at = state.is_undecided().then_some(attempt.give_up_at);
-            sql::shift(&mut set, attempt, state, None, next_at);
-            write(app, &attempt.object_id, set).await
-        }
+        state => rest(app, attempt, state.is_undecided().then_some(attempt.give_up_at)).await,
     }
+}
+
+/// Nothing is due for an attempt until then.
+async fn rest(app: &App, attempt: &Attempt, until: Option<Millis>) -> Result<(), Unwritten> {
+    let mut set = WriteSet::of(attempt.account.as_str());
+    sql::shift(&mut set, attempt, attempt.state, None, until);
+    write(app, &attempt.object_id, set).await
 }
 
 async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {

@@ -42,7 +42,9 @@ pub(super) fn after<O: Owner>(app: &App, leg: &Leg<O>, why: &Failure) -> Option<
 pub(super) fn inline<O: Owner>(app: &App, leg: &Leg<O>, class: Refusal) -> Option<Arc<Lane>> {
     let attempt = &leg.attempt;
     let has_ways = attempt.refused_by.len() + 1 < MOST_WAYS;
-    let is_inline = attempt.next_at.is_none() && attempt.state == State::Sending;
+    // Due work takes one for lost whose carrier is slow to say no.
+    let is_out = matches!(attempt.state, State::Sending | State::Unknown);
+    let is_inline = attempt.next_at.is_none() && is_out;
     let why = Failure::refused(class, String::new());
     if is_inline && has_ways { after(app, leg, &why) } else { None }
 }

@@ -210,9 +210,10 @@ impl Attempt {
         }
     }
 
-    /// When due work looks at it next, if it does at all: then, or when the message ends.
-    fn look_at(&self, at: Millis) -> Option<Millis> {
-        self.next_at.map(|_| at.min(self.give_up_at))
+    /// When due work looks at it next after it went out, if it does at all: then, or when the
+    /// message ends.
+    fn look_at<O: Owner>(&self, at: Millis) -> Option<Millis> {
+        self.next_at.filter(|_| !O::KEEPS_TIME).map(|_| at.min(self.give_up_at))
     }
 
     /// Its price, held under the attempt's own uuid; none where there is nothing to hold.
@@ -320,6 +321,9 @@ pub trait Owner: Send + Sync + Sized + 'static {
     /// Whether all that changes what a receipt is settled with is guarded, so that a node may
     /// remember it (`recent`).
     const IS_REMEMBERED: bool = false;
+    /// Whether the channel's own row says when due work looks after what went out. Attempts then
+    /// have due work of their own only while they are in a queue, or come from one.
+    const KEEPS_TIME: bool = false;
     /// What a customer sees.
     type Message: Clone + Send + Sync + 'static;
 

@@ -109,13 +109,13 @@ pub async fn settle<O: Owner>(
                 Unsure::Stays => attempt.give_up_at,
                 Unsure::Again { after_ms } => app.now() + after_ms,
             };
-            let next_at = attempt.look_at(until);
+            let next_at = attempt.look_at::<O>(until);
             sql::shift(&mut set, attempt, State::Unknown, None, next_at);
             (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
             name(app, &mut set, attempt, provider_id, &leg.parts);
-            let next_at = attempt.look_at(attempt.give_up_at);
+            let next_at = attempt.look_at::<O>(attempt.give_up_at);
             sql::shift(&mut set, attempt, State::Accepted, None, next_at);
             post::<O>(app, &mut set, attempt);
             (State::Accepted, next_at)

@@ -29,8 +29,8 @@ const SHIFT: Sql =
 const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
      next_at = $3, tries = $4, resends = $5, carrier = $6, refused_by = $7 WHERE account_id = $8 \
      AND attempt_id = $9 AND state = $10");
-const REROUTE: Sql = Sql("UPDATE attempts SET carrier = $1, refused_by = $2, lease_until = $3 \
-     WHERE account_id = $4 AND attempt_id = $5 AND state = 'sending'");
+const REROUTE: Sql = Sql("UPDATE attempts SET carrier = $1, refused_by = $2, lease_until = $3, \
+     state = 'sending' WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
 const KEEP_TRANSCRIPT: Sql =
     Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3 /*BULK*/");
 /// An account with something in a lane's queue, in their order.
@@ -285,8 +285,9 @@ pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>
 /// Writes that another carrier gets an attempt that is on its way, before it does; refused if
 /// another was faster.
 pub(super) fn reroute(set: &mut WriteSet, next: &Attempt) {
-    let Attempt { carrier, refused_by, lease_until, account, id, .. } = next;
-    set.guard(REROUTE, args![carrier, list(refused_by), *lease_until, account, id], STALE);
+    let Attempt { carrier, refused_by, lease_until, account, id, state, .. } = next;
+    let args = args![carrier, list(refused_by), *lease_until, account, id, state.as_str()];
+    set.guard(REROUTE, args, STALE);
 }
 
 /// The next account after one that has something in a lane's queue.

@@ -24,6 +24,7 @@ pub struct Otp;
 
 impl Owner for Otp {
     const KIND: &'static str = "otp";
+    const KEEPS_TIME: bool = true;
     type Message = Challenge;
 
     fn reason(channel: Channel) -> &'static str {

@@ -9,6 +9,7 @@ mod guess;
 mod limits;
 mod listing;
 mod money;
+mod queued;
 mod resend;
 mod send;
 mod told;

@@ -111,7 +111,12 @@ async fn settle_due(app: &App, challenge: Challenge, attempt: Attempt) -> Result
 
 /// An open challenge: the lease, the watchdog's time or nothing in particular is over.
 async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Unwritten> {
-    let watchdog_at = attempt.lease_until - LEASE_MS + challenge.fallback.after_ms();
+    let since = match attempt.state {
+        // Its lease is that of whoever took it out of the queue.
+        State::Queued => attempt.id.time(),
+        _ => attempt.lease_until - LEASE_MS,
+    };
+    let watchdog_at = since + challenge.fallback.after_ms();
     match attempt.state {
         // The process that was sending it died: maybe it went out, so it is not sent again.
         State::Sending => {
@@ -124,15 +129,23 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
             dispatch::settle(app, &mut leg, News::Unknown).await?;
             postpone(app, &leg.message, next).await
         }
-        State::Unknown | State::Accepted if challenge.falls_back() && app.now() < watchdog_at => {
+        State::Queued | State::Unknown | State::Accepted
+            if challenge.falls_back() && app.now() < watchdog_at =>
+        {
             postpone(app, &challenge, watchdog_at.min(challenge.expires_at)).await
         }
         // Nobody said anything, or SMS is owed since it could not take over at once.
-        State::Unknown | State::Accepted | State::Refused | State::Failed | State::Lapsed
+        State::Queued
+        | State::Unknown
+        | State::Accepted
+        | State::Refused
+        | State::Failed
+        | State::Lapsed
             if challenge.falls_back() =>
         {
+            let why = unheard(&attempt);
             let mut leg = Leg::<Otp>::new(challenge, attempt);
-            if dispatch::over(app, &mut leg, Failure::silence()).await? == Next::Attempt {
+            if dispatch::over(app, &mut leg, why).await? == Next::Attempt {
                 // A carrier that hangs delays no other's.
                 carry_on(app, leg);
             }
@@ -142,7 +155,13 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
     }
 }
 
-/// A challenge that is over: what its attempt still holds is posted if the code came through.
+/// Why an attempt ends of which nobody said anything.
+fn unheard(attempt: &Attempt) -> Failure {
+    if attempt.state == State::Queued { Failure::expired() } else { Failure::silence() }
+}
+
+/// A challenge that is over: what its attempt still holds is posted if the code came through,
+/// unless it waits in a queue: then another copy brought the code.
 async fn end(
     app: &App,
     challenge: &Challenge,
@@ -151,10 +170,10 @@ async fn end(
 ) -> Result<(), Unwritten> {
     let mut set = WriteSet::of(challenge.account.as_str());
     if attempt.state.is_held() {
-        if status == Status::Verified {
+        if status == Status::Verified && attempt.state != State::Queued {
             dispatch::arrived::<Otp>(app, &mut set, attempt);
         } else {
-            dispatch::give_back::<Otp>(app, &mut set, attempt, &Failure::silence());
+            dispatch::give_back::<Otp>(app, &mut set, attempt, &unheard(attempt));
         }
     }
     if status == Status::Expired && challenge.status.is_open() {
