@@ -437,6 +437,8 @@ impl From<Error> for Problem {
             Error::Full => Self::new(Code::LimitReached)
                 .detail(format!("An account has at most {MOST} webhooks. Delete one first.")),
             Error::Unknown => Self::new(Code::NotFound),
+            Error::Forgotten => Self::new(Code::NotFound)
+                .detail("The event of this delivery is older than what is kept."),
             Error::Sealed => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),

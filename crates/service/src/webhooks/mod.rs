@@ -122,6 +122,9 @@ pub enum Error {
     /// No such target or delivery of this account.
     #[error("there is no such webhook or delivery")]
     Unknown,
+    /// What the delivery tells of is older than what is kept.
+    #[error("the delivery's event is no longer kept")]
+    Forgotten,
     /// The secrets cannot be opened: they were sealed with another master key.
     #[error("the webhook's secrets cannot be decrypted")]
     Sealed,

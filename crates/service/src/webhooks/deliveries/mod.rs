@@ -97,7 +97,7 @@ pub async fn test(
 /// Tries a delivery now, whatever became of it, and then along the schedule.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::Db`], [`Error::Commit`].
+/// [`Error::Unknown`], [`Error::Forgotten`], [`Error::Db`], [`Error::Commit`].
 pub async fn retry(
     app: &App,
     account: &AccountId,
@@ -105,6 +105,8 @@ pub async fn retry(
     claim: &Claim,
 ) -> Result<Delivery, Error> {
     let found = delivery_of(app, account, id).await?;
+    // It would end as exhausted, however it stands.
+    events::find(app, account, &found.event).await?.ok_or(Error::Forgotten)?;
     let now = app.now();
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
