@@ -39,6 +39,9 @@ pub enum Class {
     Refusal,
     /// Keys made for domains that send email, by account: each takes half a second of a core.
     Keys,
+    /// Questions about templates that go to the chat-app, by account: the chat-app counts those of
+    /// all accounts together.
+    Templates,
 }
 
 /// An account may do as much as so many of its keys.
@@ -55,6 +58,7 @@ pub struct Throttle {
     signup: Arc<Budget>,
     refusal: Arc<Budget>,
     keys: Arc<Budget>,
+    templates: Arc<Budget>,
     send_of_account: Arc<Budget>,
     read_of_account: Arc<Budget>,
 }
@@ -66,6 +70,10 @@ const NOTES_PER_MIN: u32 = 10;
 
 /// Domains of one account in an hour that get keys: as many as it may have, and some mistakes.
 const KEYS_PER_HOUR: u32 = 60;
+
+/// Questions about templates of one account in an hour. The chat-app takes 200 in an hour for a
+/// new business account, and 5,000 for one that sends.
+const TEMPLATES_PER_HOUR: u32 = 200;
 
 /// Refusals that are kept for an account are to its sends as one to so many.
 const SENDS_PER_REFUSAL: u32 = 10;
@@ -117,6 +125,7 @@ impl Throttle {
             signup: Arc::new(Budget::sign_ups(signup_per_min)),
             refusal: per_second("refusal", send_per_s / SENDS_PER_REFUSAL),
             keys: Arc::new(Budget::per_hour("keys", KEYS_PER_HOUR)),
+            templates: Arc::new(Budget::per_hour("templates", TEMPLATES_PER_HOUR)),
             send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
             read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
         }
@@ -136,6 +145,7 @@ impl Throttle {
             Class::Signup => self.signup.take(who),
             Class::Refusal => self.refusal.take(who),
             Class::Keys => self.keys.take(who),
+            Class::Templates => self.templates.take(who),
         }
     }
 
@@ -152,18 +162,18 @@ impl Throttle {
             | Class::Note
             | Class::Signup
             | Class::Refusal
-            | Class::Keys => return Ok(()),
+            | Class::Keys
+            | Class::Templates => return Ok(()),
         };
         budget.check(account.as_str()).map(drop).map_err(|wait_s| budget.refusal(wait_s))
     }
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
     pub fn forget_idle(&self) {
-        let Self { send, read, guest, password, note, signup, refusal, keys, .. } = self;
+        let Self { send, read, guest, password, note, signup, refusal, keys, templates, .. } = self;
+        let all = [send, read, guest, password, note, signup, refusal, keys, templates];
         let of_accounts = [&self.send_of_account, &self.read_of_account];
-        for budget in
-            [send, read, guest, password, note, signup, refusal, keys].iter().chain(&of_accounts)
-        {
+        for budget in all.iter().chain(&of_accounts) {
             budget.limiter.retain_recent();
         }
     }

@@ -11,6 +11,7 @@ mod numbers;
 mod own_templates;
 mod passcodes;
 mod reports;
+mod shared_number;
 mod skips;
 mod templates;
 

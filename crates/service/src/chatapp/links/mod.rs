@@ -100,7 +100,8 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     let sealed = app.vault.seal(&place(account), &plain);
     let mut set = WriteSet::of(account.as_str());
     sql::put(app, &mut set, account, link, sealed);
-    if before.as_ref().unwrap_or(&app.config.chatapp.waba_id) != &link.waba_id {
+    // Whose the number is decides about the names of templates there, in one business account, too.
+    if before.is_none_or(|before| before != link.waba_id) {
         templates::begin_anew(app, &mut set, account);
     }
     let entry = Entry {
@@ -135,9 +136,7 @@ async fn unlink(app: &App, account: &AccountId, by: By<'_>) -> Result<Current, E
     let was = linked(app, account).await?;
     let mut set = WriteSet::of(account.as_str());
     sql::remove(&mut set, account);
-    if was.waba_id != app.config.chatapp.waba_id {
-        templates::begin_anew(app, &mut set, account);
-    }
+    templates::begin_anew(app, &mut set, account);
     let entry = Entry {
         actor: by.who,
         action: "chatapp.unlink",

@@ -401,6 +401,7 @@ impl From<Error> for Problem {
                 let detail = format!("is not what the chat-app takes: {said}");
                 Self::invalid(vec![Item::at("/body", "invalid_template_params", detail)])
             }
+            Error::TooOften(wait) => wait,
             Error::Unknown => told(Code::NotFound),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),

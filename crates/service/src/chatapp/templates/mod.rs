@@ -20,6 +20,8 @@ use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
 use crate::kit::id::AccountId;
+use crate::kit::problem::Problem;
+use crate::kit::throttle::Class;
 use crate::kit::words::words;
 
 /// Most templates of an account: what the upstream lets an unverified business have.
@@ -189,6 +191,9 @@ pub enum Error {
     /// The upstream does not answer.
     #[error("The chat-app does not answer. Try again later")]
     Silent,
+    /// The account has asked too often.
+    #[error("The account asks the chat-app about templates too often")]
+    TooOften(Problem),
     /// No such template of this account.
     #[error(
         "The account has no template of this name in this language (`fr` unless `language` says \
@@ -213,8 +218,9 @@ async fn declare(
 ) -> Result<Template, Error> {
     let mut template = begin(app, account, declared.clone());
     let upstream = Upstream::of(app, account);
-    if declared.submit && app.env == Env::Live && upstream.is_none() {
-        return Err(Error::NoCarrier);
+    if declared.submit && app.env == Env::Live {
+        upstream.as_ref().ok_or(Error::NoCarrier)?;
+        may_ask(app, account)?;
     }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, app.now());
@@ -244,6 +250,13 @@ async fn declare(
         }
     }
     Ok(template)
+}
+
+/// The chat-app counts what all accounts ask of a business account together: one alone may not
+/// use all of it up.
+fn may_ask(app: &App, account: &AccountId) -> Result<(), Error> {
+    let taken = app.throttle.take(Class::Templates, account.as_str());
+    taken.map(drop).map_err(Error::TooOften)
 }
 
 fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
@@ -293,6 +306,7 @@ async fn sync(
     let now = app.now();
     if app.env == Env::Live && !template.is_draft {
         let upstream = Upstream::of(app, account).ok_or(Error::NoCarrier)?;
+        may_ask(app, account)?;
         upstream.follow(&mut template).await?;
     } else {
         template.provider_status = template.provider_status(now).to_owned();
@@ -325,6 +339,7 @@ async fn remove(
     if app.env == Env::Live && !template.is_draft {
         // Without a way there, nothing can be sent with it either.
         if let Some(upstream) = Upstream::of(app, account) {
+            may_ask(app, account)?;
             upstream.delete(&template).await?;
         }
     }

@@ -104,6 +104,9 @@ impl Scope {
         message: &Message,
     ) -> Result<Option<AccountId>, Error> {
         let owners = self.owners(&message.phone_number_id);
+        let is_everybodys = self.waba_id.is_empty() && message.phone_number_id == self.shared;
+        let heirs = owners.clone().unwrap_or_default();
+        let owners = owners.filter(|_| !is_everybodys);
         let may = |account: &AccountId| match &owners {
             Some(owners) => owners.contains(account),
             // Nobody writes to the deployment's number who is answered on one of their own.
@@ -132,7 +135,7 @@ impl Scope {
             (_, Some(person)) => last_sent(app, &person, may).await?,
             (_, None) => None,
         };
-        Ok(last.or_else(|| owners.and_then(|owners| owners.into_iter().next())))
+        Ok(last.or_else(|| heirs.into_iter().next()))
     }
 
     /// Whether an account sends from this number: the one that it is linked to, or else the
