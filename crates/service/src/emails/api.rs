@@ -15,7 +15,7 @@ use super::bulk::{self, BulkResults};
 use super::send::{Taking, seen, send};
 use super::store::{self as sql, Stretch};
 use super::view::{self, EmailView, SentEmail};
-use super::{Error, Letter, Status, address_mac, attempts, domains, parse, suppressions};
+use super::{Error, Letter, Status, address_mac, attempts, bench, domains, parse, suppressions};
 use crate::access::caller::{Caller, ReadAccount, SendEmail};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::{App, Env};
@@ -143,8 +143,14 @@ async fn send_email(
 ) -> Result<Response, Problem> {
     let account = &caller.account;
     let body = large_body::read(room(&app), &account.id, body).await?;
-    let order = parse::single(&app, &body.bytes)?;
-    let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/emails", &body.bytes);
+    let (order, request) = bench(&app)
+        .work(body.bytes.len(), || {
+            let order = parse::single(&app, &body.bytes);
+            let route = "POST /v1/emails";
+            (order, Repeatable::by_tenant(&account.id, &headers, route, &body.bytes))
+        })
+        .await;
+    let order = order?;
     let fresh = async |claim: &Claim| {
         let id = EmailId::new(&app.clock);
         let taking = Taking { id, priority: Priority::Transactional, claim };
@@ -177,9 +183,14 @@ async fn send_emails(
 ) -> Result<Response, Problem> {
     let account = &caller.account;
     let body = large_body::read(room(&app), &account.id, body).await?;
-    let orders = parse::bulk(&app, &body.bytes)?;
-    let route = "POST /v1/emails/bulk";
-    let request = Repeatable::by_tenant(&account.id, &headers, route, &body.bytes);
+    let (orders, request) = bench(&app)
+        .work(body.bytes.len(), || {
+            let orders = parse::bulk(&app, &body.bytes);
+            let route = "POST /v1/emails/bulk";
+            (orders, Repeatable::by_tenant(&account.id, &headers, route, &body.bytes))
+        })
+        .await;
+    let orders = orders?;
     let fresh = async |claim: Claim| bulk::Batch::begin(&app, account, claim).await;
     let again = async |found: Seen| Ok(bulk::Batch::of(found));
     let once = idempotency::once(&app, request, fresh, again).await?;

@@ -5,7 +5,7 @@ use store::{Error, WriteSet};
 
 use super::store::{self as sql, Change};
 use super::suppressions::{self, Reason};
-use super::{Cause, Piece, Status, Tally, place, read_object_id, return_paths};
+use super::{Cause, Piece, Status, Tally, opened, read_object_id, return_paths};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Mail, Outbound, Refusal, Script};
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then, Unsure};
@@ -30,23 +30,24 @@ impl Owner for Email {
     }
 
     async fn load(app: &App, account: &AccountId, id: &str) -> Result<Option<Piece>, Error> {
-        match read_object_id(id) {
-            Some((email, position)) => sql::piece(app, account, &email, position).await,
-            None => Ok(None),
+        let Some((email, position)) = read_object_id(id) else { return Ok(None) };
+        let mut piece = sql::piece(app, account, &email, position).await?;
+        if let Some(piece) = &mut piece {
+            opened::fetch(app, piece).await?;
         }
+        Ok(piece)
     }
 
     fn content(app: &App, piece: &Piece, attempt: &Attempt) -> Option<Outbound> {
         if piece.is_suppressed {
             return None;
         }
-        let sealed = piece.sealed.as_ref()?;
-        let message = app.vault.open(&place(&piece.account, &piece.email), sealed)?;
+        let message = opened::of(app, piece)?;
         // As stored it is as the account wrote it, with a name perhaps.
         let from = email::Mailbox::parse(&piece.from_email).ok()?.address.to_string();
         let domain = from.rsplit_once('@').map_or("", |(_, domain)| domain);
         let return_path = return_paths::of(app, piece, domain).unwrap_or_else(|| from.clone());
-        let mail = Mail { return_path, front: Vec::new(), message: message.into() };
+        let mail = Mail { return_path, front: Vec::new(), message };
         Some(Outbound {
             account_id: piece.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
@@ -241,7 +242,7 @@ fn shift_at(app: &App, set: &mut WriteSet, piece: &mut Piece, status: Status, is
     tally.add(status, 1);
     let given_back = if is_free { std::mem::take(&mut piece.credits) } else { 0 };
     if status != Status::Queued {
-        piece.sealed = None;
+        piece.said = None;
     }
     piece.status = status;
     piece.change_count += 1;

@@ -13,6 +13,7 @@ mod bulk;
 mod decide;
 pub mod domains;
 pub mod notices;
+mod opened;
 mod parse;
 pub mod reports;
 pub mod retention;
@@ -29,9 +30,10 @@ use clock::Millis;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::carriers::Priority;
 use crate::credits;
+use crate::kit::heavy::Bench;
 use crate::kit::id::{AccountId, AttemptId, EmailId};
 use crate::kit::problem::Problem;
 use crate::kit::words::words;
@@ -194,7 +196,18 @@ pub struct Piece {
     /// Whether the account does not write to this address by now.
     is_suppressed: bool,
     /// What it says, while it may have to go out.
-    sealed: Option<Arc<[u8]>>,
+    said: Option<Said>,
+}
+
+/// What an email says, where it is.
+#[derive(Clone)]
+enum Said {
+    /// In the database: it is large.
+    Stored,
+    /// Here, as it is stored.
+    Sealed(Arc<[u8]>),
+    /// Here, as it goes out.
+    Opened(Arc<[u8]>),
 }
 
 impl Piece {
@@ -217,6 +230,17 @@ fn read_object_id(id: &str) -> Option<(EmailId, i64)> {
 /// Where what an email says is sealed for.
 fn place<'a>(account: &'a AccountId, id: &'a EmailId) -> [&'a str; 3] {
     ["email_contents", account.as_str(), id.as_str()]
+}
+
+/// Where large emails are taken in. Each environment has its own: the sandbox keeps nobody of live
+/// waiting.
+fn bench(app: &App) -> &'static Bench {
+    static LIVE: Bench = Bench::new();
+    static SANDBOX: Bench = Bench::new();
+    match app.env {
+        Env::Live => &LIVE,
+        Env::Sandbox => &SANDBOX,
+    }
 }
 
 /// The keyed hash under which an account knows an address.

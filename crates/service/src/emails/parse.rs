@@ -40,6 +40,15 @@ pub(super) struct Order {
     pub(super) reference: Option<String>,
 }
 
+impl Order {
+    /// What it says, bytes.
+    pub(super) fn size(&self) -> usize {
+        let files = self.attachments.iter().map(|file| file.content.len());
+        let texts = [&self.text, &self.html].into_iter().flatten().map(String::len);
+        files.chain(texts).sum()
+    }
+}
+
 /// `POST /v1/emails`.
 pub(super) fn single(app: &App, body: &[u8]) -> Result<Order, Problem> {
     order(app, Fields::read(body)?)

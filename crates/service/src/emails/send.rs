@@ -11,8 +11,8 @@ use super::domains::Signers;
 use super::parse::Order;
 use super::store::{self as sql, Change};
 use super::{
-    Cause, Email, Error, Kind, Letter, Piece, Status, Tally, address_mac, domains, place,
-    suppressions, unsubscribe,
+    Cause, Email, Error, Kind, Letter, Piece, Said, Status, Tally, address_mac, bench, domains,
+    place, suppressions, unsubscribe,
 };
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
@@ -56,12 +56,15 @@ pub(super) async fn send(
     let is_open = domains::is_shared(app, &order.from);
     let domain = order.from.address.domain().to_owned();
     let signers = if is_open { None } else { domains::signers(app, &account.id, &domain).await? };
-    let (mut letter, message) = letter(app, account, order, &taking, &outs);
-    let message = signed(app, signers.as_ref(), message)?;
-    letter.size_bytes = i64::try_from(message.len()).unwrap_or(i64::MAX);
     let goes_out = outs.iter().any(|out| out.way.is_some());
-    let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &letter.id), &message));
-    let sealed: Option<Sealed> = sealed.map(Arc::from);
+    let written = bench(app).work(order.size(), || {
+        let (mut letter, message) = letter(app, account, order, &taking, &outs);
+        let message = signed(app, signers.as_ref(), message)?;
+        letter.size_bytes = i64::try_from(message.len()).unwrap_or(i64::MAX);
+        let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &letter.id), &message));
+        Ok::<_, Error>((letter, sealed.map(Arc::from)))
+    });
+    let (letter, sealed): (Letter, Option<Sealed>) = written.await?;
     let mut set = WriteSet::of(account.id.as_str());
     if !is_open {
         domains::guard(&mut set, &account.id, &domain);
@@ -93,7 +96,7 @@ pub(super) async fn send(
 fn go(app: &App, outs: Vec<Out>, sealed: Option<&Sealed>) {
     for Out { mut piece, way, .. } in outs {
         if let Some((slot, attempt)) = way {
-            piece.sealed = sealed.map(Arc::clone);
+            piece.said = sealed.map(|sealed| Said::Sealed(Arc::clone(sealed)));
             slot.go(app, Leg::<Email>::new(piece, attempt));
         }
     }
@@ -155,7 +158,7 @@ fn outs(
             from_email: order.from.address.as_str().to_owned(),
             valid_until: give_up_at,
             is_suppressed: false,
-            sealed: None,
+            said: None,
         };
         if person.is_suppressed {
             piece.status = Status::Suppressed;

@@ -1,14 +1,13 @@
 //! The SQL of emails.
 
-use std::sync::Arc;
-
 use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::{Cause, Kind, Letter, Piece, Recipient, Status, Tally};
+use super::{Cause, Kind, Letter, Piece, Recipient, Said, Status, Tally};
 use crate::app::App;
 use crate::carriers::Priority;
 use crate::dispatch::STALE;
 use crate::events;
+use crate::kit::heavy;
 use crate::kit::id::{AccountId, EmailId, EventId};
 use crate::kit::page::Since;
 
@@ -46,11 +45,14 @@ const PIECE: Sql = Sql("SELECT r.account_id, r.email_id, r.position, r.mailbox, 
      e.valid_until, CASE WHEN EXISTS (SELECT 1 FROM email_suppressions s \
        WHERE s.account_id = r.account_id AND s.address_mac = r.address_mac) \
        THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, \
-     CASE WHEN r.status = 'queued' THEN (SELECT c.sealed FROM email_contents c \
-       WHERE c.account_id = r.account_id AND c.email_id = r.email_id) ELSE NULL END \
+     CASE WHEN r.status = 'queued' AND e.size_bytes <= 262144 THEN (SELECT c.sealed \
+       FROM email_contents c WHERE c.account_id = r.account_id AND c.email_id = r.email_id) \
+       ELSE NULL END, e.size_bytes \
      FROM email_recipients r JOIN emails e \
      ON e.account_id = r.account_id AND e.email_id = r.email_id \
      WHERE r.account_id = $1 AND r.email_id = $2 AND r.position = $3");
+const CONTENT: Sql =
+    Sql("SELECT sealed FROM email_contents WHERE account_id = $1 AND email_id = $2");
 const INSERT: Sql =
     Sql("INSERT INTO emails (account_id, email_id, from_email, reply_to, subject, \
      reference, size_bytes, priority, queued, sent, delivered, bounced, failed, suppressed, \
@@ -130,14 +132,18 @@ impl FromRow for Recipient {
 impl FromRow for Piece {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let cause: Option<String> = row.take(6)?;
-        let sealed: Option<Vec<u8>> = row.take(14)?;
+        let (sealed, size): (Option<Vec<u8>>, i64) = (row.take(14)?, row.take(15)?);
+        let status: Status = row.take(5)?;
+        let is_large = heavy::is_large(usize::try_from(size).unwrap_or_default());
+        let is_stored = status == Status::Queued && is_large;
+        let stored = is_stored.then_some(Said::Stored);
         Ok(Self {
             account: row.take(0)?,
             email: row.take(1)?,
             position: row.take(2)?,
             mailbox: row.take(3)?,
             address_mac: row.take(4)?,
-            status: row.take(5)?,
+            status,
             cause: cause.and_then(|word| word.parse().ok()),
             detail: row.take(7)?,
             attempt: row.take(8)?,
@@ -146,7 +152,7 @@ impl FromRow for Piece {
             from_email: row.take(11)?,
             valid_until: row.take(12)?,
             is_suppressed: row.take::<i64>(13)? == 1,
-            sealed: sealed.map(Arc::from),
+            said: stored.or_else(|| sealed.map(|sealed| Said::Sealed(sealed.into()))),
         })
     }
 }
@@ -206,6 +212,15 @@ pub(super) async fn piece(
     position: i64,
 ) -> Result<Option<Piece>, Error> {
     app.db.row(PIECE, args![account, email, position]).await
+}
+
+/// What an email says, sealed.
+pub(super) async fn content(
+    app: &App,
+    account: &AccountId,
+    email: &EmailId,
+) -> Result<Option<Vec<u8>>, Error> {
+    Ok(app.db.row::<(Vec<u8>,)>(CONTENT, args![account, email]).await?.map(|(sealed,)| sealed))
 }
 
 /// Adds an email; refused if there is one with its id.

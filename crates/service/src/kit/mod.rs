@@ -9,6 +9,7 @@ pub(crate) mod described;
 pub mod digits;
 pub mod dns;
 pub mod hashers;
+pub mod heavy;
 pub mod id;
 pub mod item_code;
 pub mod json;
