@@ -18,6 +18,7 @@ on_every_engine!(
     a_promotion_leaves_the_price_before_it_standing,
     a_new_base_price_ends_a_promotion,
     a_scheduled_base_price_ends_what_was_set_after_it,
+    a_promotion_and_a_base_price_may_begin_together,
     the_ledger_pages_to_its_end_without_gaps_or_doubles,
     a_tampered_cursor_is_refused,
 );
@@ -245,6 +246,45 @@ async fn a_scheduled_base_price_ends_what_was_set_after_it(world: &World) {
     let mut left: Vec<i64> = left.iter().filter_map(|row| row["credits"].as_i64()).collect();
     left.sort_unstable();
     assert_eq!(left, [77, 88], "what ended is not listed");
+}
+
+async fn a_promotion_and_a_base_price_may_begin_together(world: &World) {
+    let ada = world.account("ada").await;
+    let put = async |prices: &[Value]| {
+        let call = world.put(Env::Sandbox, "/v1/admin/prices").bearer(world.staff().await);
+        call.json(json!({"prices": prices})).await.ok()
+    };
+    let hour = 3_600_000;
+    let price = |credits: i64, from: clock::Millis, until: Option<clock::Millis>| {
+        json!({
+            "channel": "sms", "category": "authentication", "country": "FR", "credits": credits,
+            "valid_from": from.to_string(), "valid_until": until.map(|at| at.to_string()),
+        })
+    };
+    set_price(world, 31, None).await;
+    for (round, is_one_request) in [false, false, true, true].into_iter().enumerate() {
+        let begin = world.now() + hour;
+        let base = price(40, begin, None);
+        let mut both = [price(5, begin, Some(begin + hour)), base.clone()];
+        if round % 2 == 1 {
+            both.reverse();
+        }
+        if is_one_request {
+            put(&both).await;
+        } else {
+            put(&both[..1]).await;
+            put(&both[1..]).await;
+        }
+        world.advance(hour).await;
+        assert_eq!(cost(&ada).await, 5, "round {round}");
+        world.advance(hour).await;
+        assert_eq!(cost(&ada).await, 40, "round {round}");
+    }
+    // What begins at once, too, if it comes with the base price, and not after it.
+    put(&[price(6, world.now(), Some(world.now() + hour)), price(41, world.now(), None)]).await;
+    assert_eq!(cost(&ada).await, 6);
+    set_price(world, 42, None).await;
+    assert_eq!(cost(&ada).await, 42);
 }
 
 async fn the_ledger_pages_to_its_end_without_gaps_or_doubles(world: &World) {

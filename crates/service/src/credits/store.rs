@@ -85,10 +85,12 @@ pub(super) const ADD_PRICE: Sql = Sql("INSERT INTO prices (price_id, channel, ca
      AND (CAST($7 AS BIGINT) IS NULL OR valid_from < CAST($7 AS BIGINT)))) \
      ON CONFLICT DO NOTHING");
 
-/// Ends what a new base price replaces: what holds when it begins, promotions too.
+/// Ends what a new base price replaces: what holds when it begins, promotions too if they began
+/// before $5.
 pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET replaced_at = $1 \
      WHERE channel = $2 AND category = $3 AND country = $4 AND valid_from <= $1 \
-     AND (valid_until IS NULL OR valid_until > $1) AND (replaced_at IS NULL OR replaced_at > $1)");
+     AND (valid_until IS NULL OR (valid_until > $1 AND valid_from < $5)) \
+     AND (replaced_at IS NULL OR replaced_at > $1)");
 
 /// One page of the prices that have not ended; empty texts do not filter.
 pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country, credits, \
