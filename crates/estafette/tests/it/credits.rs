@@ -13,6 +13,7 @@ on_every_engine!(
     a_refusal_is_held_and_voided,
     the_balance_is_the_sum_of_the_ledger,
     staff_give_and_take_credits,
+    credits_that_were_moved_are_answered_whatever_fails_behind_them,
     postpaid_accounts_have_a_limit,
     prices_follow_the_country_and_their_validity,
     a_promotion_leaves_the_price_before_it_standing,
@@ -97,6 +98,24 @@ async fn staff_give_and_take_credits(world: &World) {
     let path = format!("/v1/admin/accounts/{}/ledger", ada.account_id);
     let staff = world.get(ada.env, &path).bearer(world.staff().await).await.ok();
     assert_eq!(staff.list().len(), 3);
+}
+
+async fn credits_that_were_moved_are_answered_whatever_fails_behind_them(world: &World) {
+    let ada = world.live_account("ada", 0).await;
+    for (amount, own) in [(500, 500), (-200, 300)] {
+        let held = world.faults.hold("INSERT INTO transfers");
+        let fail = async {
+            held.came().await;
+            world.faults.plan_reads("SELECT billing_mode, status, posted", 1);
+            held.let_go();
+        };
+        let (answer, ()) = tokio::join!(world.credit(&ada, amount), fail);
+        assert_eq!(answer.ok().number("balance_credits"), own);
+        assert_eq!(world.faults.reads_left(), 1, "nothing is read behind the commit");
+        world.get(ada.env, "/v1/balance").key(&ada.key).await;
+        assert_eq!(world.faults.reads_left(), 0);
+    }
+    assert_eq!(ada.ledger().await.len(), 2);
 }
 
 async fn postpaid_accounts_have_a_limit(world: &World) {
