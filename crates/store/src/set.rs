@@ -122,6 +122,11 @@ impl WriteSet {
         self.contend(sql, args, Expect::Any)
     }
 
+    /// Adds a [`Self::returning`] on a row as of [`Self::contended`].
+    pub fn returning_contended(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        self.contend(sql, args, Expect::Row(reject))
+    }
+
     /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
     pub fn returning(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
         self.add(sql, args, Expect::Row(reject))

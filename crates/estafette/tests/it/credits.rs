@@ -13,11 +13,13 @@ on_every_engine!(
     a_refusal_is_held_and_voided,
     the_balance_is_the_sum_of_the_ledger,
     staff_give_and_take_credits,
+    credits_that_were_moved_are_answered_whatever_fails_behind_them,
     postpaid_accounts_have_a_limit,
     prices_follow_the_country_and_their_validity,
     a_promotion_leaves_the_price_before_it_standing,
     a_new_base_price_ends_a_promotion,
     a_scheduled_base_price_ends_what_was_set_after_it,
+    a_promotion_and_a_base_price_may_begin_together,
     the_ledger_pages_to_its_end_without_gaps_or_doubles,
     a_tampered_cursor_is_refused,
 );
@@ -96,6 +98,24 @@ async fn staff_give_and_take_credits(world: &World) {
     let path = format!("/v1/admin/accounts/{}/ledger", ada.account_id);
     let staff = world.get(ada.env, &path).bearer(world.staff().await).await.ok();
     assert_eq!(staff.list().len(), 3);
+}
+
+async fn credits_that_were_moved_are_answered_whatever_fails_behind_them(world: &World) {
+    let ada = world.live_account("ada", 0).await;
+    for (amount, own) in [(500, 500), (-200, 300)] {
+        let held = world.faults.hold("INSERT INTO transfers");
+        let fail = async {
+            held.came().await;
+            world.faults.plan_reads("SELECT billing_mode, status, posted", 1);
+            held.let_go();
+        };
+        let (answer, ()) = tokio::join!(world.credit(&ada, amount), fail);
+        assert_eq!(answer.ok().number("balance_credits"), own);
+        assert_eq!(world.faults.reads_left(), 1, "nothing is read behind the commit");
+        world.get(ada.env, "/v1/balance").key(&ada.key).await;
+        assert_eq!(world.faults.reads_left(), 0);
+    }
+    assert_eq!(ada.ledger().await.len(), 2);
 }
 
 async fn postpaid_accounts_have_a_limit(world: &World) {
@@ -245,6 +265,45 @@ async fn a_scheduled_base_price_ends_what_was_set_after_it(world: &World) {
     let mut left: Vec<i64> = left.iter().filter_map(|row| row["credits"].as_i64()).collect();
     left.sort_unstable();
     assert_eq!(left, [77, 88], "what ended is not listed");
+}
+
+async fn a_promotion_and_a_base_price_may_begin_together(world: &World) {
+    let ada = world.account("ada").await;
+    let put = async |prices: &[Value]| {
+        let call = world.put(Env::Sandbox, "/v1/admin/prices").bearer(world.staff().await);
+        call.json(json!({"prices": prices})).await.ok()
+    };
+    let hour = 3_600_000;
+    let price = |credits: i64, from: clock::Millis, until: Option<clock::Millis>| {
+        json!({
+            "channel": "sms", "category": "authentication", "country": "FR", "credits": credits,
+            "valid_from": from.to_string(), "valid_until": until.map(|at| at.to_string()),
+        })
+    };
+    set_price(world, 31, None).await;
+    for (round, is_one_request) in [false, false, true, true].into_iter().enumerate() {
+        let begin = world.now() + hour;
+        let base = price(40, begin, None);
+        let mut both = [price(5, begin, Some(begin + hour)), base.clone()];
+        if round % 2 == 1 {
+            both.reverse();
+        }
+        if is_one_request {
+            put(&both).await;
+        } else {
+            put(&both[..1]).await;
+            put(&both[1..]).await;
+        }
+        world.advance(hour).await;
+        assert_eq!(cost(&ada).await, 5, "round {round}");
+        world.advance(hour).await;
+        assert_eq!(cost(&ada).await, 40, "round {round}");
+    }
+    // What begins at once, too, if it comes with the base price, and not after it.
+    put(&[price(6, world.now(), Some(world.now() + hour)), price(41, world.now(), None)]).await;
+    assert_eq!(cost(&ada).await, 6);
+    set_price(world, 42, None).await;
+    assert_eq!(cost(&ada).await, 42);
 }
 
 async fn the_ledger_pages_to_its_end_without_gaps_or_doubles(world: &World) {

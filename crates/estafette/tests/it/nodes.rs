@@ -390,3 +390,32 @@ async fn the_same_send_many_times_at_two_nodes_is_no_fault_of_the_service() {
     other.running.stop().await;
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn base_prices_that_are_set_at_two_nodes_at_once_end_each_other() {
+    let world = World::new(Engine::Postgres).await;
+    let other = Second::beside(&world).await;
+    let staff = world.staff().await;
+    let at = |hours: i64| (world.now() + hours * HOUR).to_string();
+    let puts = (1..=30).map(|hours| {
+        let price = json!({
+            "channel": "sms", "category": "message", "country": "FR", "credits": 7_000 + hours,
+            "valid_from": at(hours),
+        });
+        let url = format!("http://{}/v1/admin/prices", other.address());
+        let call = match hours % 2 {
+            0 => world.put(Env::Sandbox, "/v1/admin/prices"),
+            _ => Call::new(other.http.put(url)),
+        };
+        call.bearer(staff).json(json!({"prices": [price]})).into_future()
+    });
+    join_all(puts).await.into_iter().for_each(|answer| drop(answer.ok()));
+    let list = world.get(Env::Sandbox, "/v1/admin/prices?limit=200").bearer(staff).await.ok();
+    for hours in 1..=30 {
+        let row = list.list().iter().find(|row| row["credits"] == 7_000 + hours).unwrap();
+        let end = if hours < 30 { json!(at(hours + 1)) } else { json!(null) };
+        assert_eq!(row["valid_until"], end, "{row}");
+    }
+    other.running.stop().await;
+    world.finish().await;
+}

@@ -14,7 +14,7 @@ use store::{Sql, WriteSet, args};
 
 use crate::on_every_engine;
 use crate::process::{Serving, answer, run, told};
-use crate::world::tenant::{other_than, phone};
+use crate::world::tenant::{PASSWORD, other_than, phone};
 use crate::world::{World, eventually};
 
 on_every_engine!(
@@ -22,6 +22,7 @@ on_every_engine!(
     a_made_up_row_of_a_key_stops_no_start,
     a_database_that_lost_its_keys_takes_no_other_one,
     no_key_is_dropped_by_a_clock_that_is_not_believed,
+    what_guests_repeat_is_known_under_the_new_key,
 );
 
 /// Its own id, as a new database would remember it.
@@ -110,6 +111,24 @@ async fn dropped(app: &App) -> Vec<String> {
         other => Some(other.unwrap()),
     })
     .await
+}
+
+async fn what_guests_repeat_is_known_under_the_new_key(world: &World) {
+    let sign_up = |name: &str| {
+        let body = json!({"email": format!("{name}@example.com"), "password": PASSWORD});
+        let call = world.post(Env::Sandbox, "/v1/auth/signup").json(body);
+        call.header("idempotency-key", "su1")
+    };
+    let first = sign_up("grace").await.ok();
+    let app = world.app(Env::Sandbox).await;
+    app.vault.learn(&"c3".repeat(32)).unwrap();
+    let key_id = rotation::new_key(&app).await.unwrap();
+    let patience = Duration::from_mins(1);
+    rotation::turn_to(&app, &key_id, patience, By::CLI, &|_| ()).await.unwrap();
+    let again = sign_up("grace").await.ok();
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(again.field("user"), first.field("user"));
+    sign_up("hedy").await.problem("idempotency_key_reused");
 }
 
 async fn no_key_is_dropped_by_a_clock_that_is_not_believed(world: &World) {

@@ -296,10 +296,11 @@ pub(super) async fn log_out<P>(
         Some(problem) => Err(problem.clone()),
         None => Ok(super::logout(app, kind, leaver.by(), leaver.token, &claim).await?),
     };
-    // Under another token's key, one that has ended opens nothing.
+    // Another token's key ends nothing, and with a token that has ended it opens nothing.
     let again = async |seen: Seen| match &leaver.refused {
-        Some(problem) if seen.object_id != hex(&leaver.token) => Err(problem.clone()),
-        _ => Ok(()),
+        _ if seen.object_id == hex(&leaver.token) => Ok(()),
+        Some(problem) => Err(problem.clone()),
+        None => Err(Code::IdempotencyKeyReused.into()),
     };
     let done = idempotency::once(app, request, fresh, again).await?;
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())

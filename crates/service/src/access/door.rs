@@ -33,10 +33,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Whose `Idempotency-Key`s theirs are: a keyed hash of the address.
+    /// Whose `Idempotency-Key`s theirs are: a keyed hash of the address, the same after a rotation
+    /// of the master key.
     #[must_use]
     pub fn owner(&self, app: &App) -> String {
-        hex(&app.vault.guesser_mac(&["idempotency", "", &self.address]))
+        hex(&app.vault.recipient_mac("guest", &self.address))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::access::{self, By, Credentials, Entry, MadeBy, NewUser};
 use crate::app::{App, Standing};
 use crate::config::Config;
 use crate::credits;
-use crate::kit::id::AccountId;
+use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::Page;
 use crate::operator::accounts::api::AdminAccountView;
 use crate::operator::accounts::{self, Filter, Patch};
@@ -167,8 +167,9 @@ pub(super) async fn credits(
     let id = account_id(&args.account)?;
     let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
-    let balance = add_credits(&service.live, &id, &args).await?;
+    // Read before: nothing that fails behind the commit hides that it was made.
     let account = access::account(&service.live, &id).await?;
+    let (transfer, balance) = add_credits(&service.live, &id, &args).await?;
     service.close().await;
     let note = account.map(|account| standing_note(account.standing, &id, &named_by));
     let note = note.unwrap_or_default();
@@ -176,7 +177,10 @@ pub(super) async fn credits(
         .answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {
             format!("{id} has {balance} credits now.{note}")
         })
-        .map_err(|unwritten| unwritten.beside(&format!("{id} has {balance} credits now")))?;
+        .map_err(|unwritten| {
+            let made = format!("The transfer {transfer} was made: {id} has {balance} credits now");
+            unwritten.beside(&made)
+        })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -190,7 +194,12 @@ pub(super) fn standing_note(standing: Standing, id: &AccountId, named_by: &str) 
     format!("\nThe account is {why}: estafette account activate{named_by} --account {id}")
 }
 
-async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::Result<i64> {
+/// The transfer, and what is the account's own after it.
+async fn add_credits(
+    app: &App,
+    id: &AccountId,
+    args: &CreditsArgs,
+) -> anyhow::Result<(TransferId, i64)> {
     let CreditsArgs { amount, reason, .. } = args;
     credits::balance(app, id).await?;
     let mut set = WriteSet::of(id.as_str());
@@ -208,8 +217,10 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
         detail: json!({ "amount": amount, "reason": reason }),
     };
     access::record(app, &mut set, &entry);
-    app.db.commit(set).await.map_err(credits::Error::from)?;
-    Ok(credits::balance(app, id).await?.own())
+    let done = app.db.commit(set).await.map_err(credits::Error::from)?;
+    let (own,): (i64,) =
+        done.only().with_context(|| format!("the transfer {transfer} was made"))?;
+    Ok((transfer, own))
 }
 
 /// The id of an account, as typed.

@@ -287,7 +287,8 @@ pub fn refund(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charg
     set.contended(store::REFUND, args![charge.amount, account, &post], NOT_POSTED);
 }
 
-/// Adds credits (more than 0) and answers the transfer's id; refused with [`NO_ACCOUNT`].
+/// Adds credits (more than 0) and answers the transfer's id; refused with [`NO_ACCOUNT`]. The set
+/// returns what is the account's own then: see [`Balance::own`].
 pub fn grant(
     app: &App,
     set: &mut WriteSet,
@@ -296,7 +297,7 @@ pub fn grant(
     reason: &str,
 ) -> TransferId {
     let amount = amount.max(0);
-    set.contended(store::GRANT, args![amount, account], NO_ACCOUNT);
+    set.returning_contended(store::GRANT, args![amount, account], NO_ACCOUNT);
     by_hand(app, set, account, ByHand { kind: TransferKind::Topup, amount, reason })
 }
 
@@ -309,7 +310,8 @@ pub fn sandbox_grant(app: &App, set: &mut WriteSet, account: &AccountId) {
 }
 
 /// Takes `amount` credits (more than 0) back and answers the transfer's id; refused with
-/// [`NOT_AVAILABLE`] when they are held or spent, and where there is only a credit limit.
+/// [`NOT_AVAILABLE`] when they are held or spent, and where there is only a credit limit. The set
+/// returns the same as one of [`grant`].
 pub fn correct(
     app: &App,
     set: &mut WriteSet,
@@ -317,7 +319,7 @@ pub fn correct(
     amount: i64,
     reason: &str,
 ) -> TransferId {
-    set.contended(store::CORRECT, args![amount, account], NOT_AVAILABLE);
+    set.returning_contended(store::CORRECT, args![amount, account], NOT_AVAILABLE);
     by_hand(app, set, account, ByHand { kind: TransferKind::Correction, amount, reason })
 }
 

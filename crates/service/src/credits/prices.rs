@@ -8,6 +8,7 @@ use clock::Millis;
 use uuid::Uuid;
 
 use super::{Error, store};
+use crate::access::limits::{self, Limited};
 use crate::app::{App, KnownPrice};
 use crate::kit::described::described_words;
 use crate::kit::id::PriceId;
@@ -38,7 +39,7 @@ pub const EVERYWHERE: &str = "*";
 const MEMO_MS: i64 = 5_000;
 
 /// The shard of sets that touch prices: they belong to no account.
-pub const SHARD: &str = "prices";
+const SHARD: &str = "prices";
 
 /// One price.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,12 +169,24 @@ fn seeded_id(channel: &str, category: &str, country: &str) -> PriceId {
     PriceId::of(uuid::Builder::from_custom_bytes(first).into_uuid())
 }
 
+/// A set for new prices. It waits for all others of the kind: which price ends which is worked out
+/// from those that are there.
+#[must_use]
+pub fn change() -> WriteSet {
+    let mut set = WriteSet::of(SHARD);
+    limits::one_by_one_for_all(&mut set, Limited::Prices);
+    set
+}
+
 /// Adds a price. A base price ends what holds when it begins, whichever of the two was set first; a
-/// promotion ends nothing.
-pub fn replace(set: &mut WriteSet, price: &Price) {
+/// promotion ends nothing. Of promotions that begin in the same instant, a base price that holds at
+/// once ends those that hold already; one that is scheduled leaves those that are scheduled with it.
+pub fn replace(set: &mut WriteSet, price: &Price, now: Millis) {
     let (channel, category, country) = (&price.channel, &price.category, &price.country);
     if price.valid_until.is_none() {
-        set.push(store::CLOSE_PRICE, args![price.valid_from, channel, category, country]);
+        let from = price.valid_from;
+        let before = if from > now { from } else { from + 1 };
+        set.push(store::CLOSE_PRICE, args![from, channel, category, country, before]);
     }
     let (from, until) = (price.valid_from, price.valid_until);
     let args = args![&price.id, channel, category, country, price.credits, from, until];

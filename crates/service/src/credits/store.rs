@@ -26,13 +26,15 @@ pub(super) const REFUND: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
      WHERE account_id = $2 /*BULK SUM*/ AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
      AND transfer_id = $3 AND kind = 'post' AND amount = $1)");
 
-/// Adds credits, far below where 64 bits end.
+/// Adds credits, far below where 64 bits end, and answers what is the account's own then.
 pub(super) const GRANT: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
-     WHERE account_id = $2 AND posted <= 1000000000000000000 - $1");
+     WHERE account_id = $2 AND posted <= 1000000000000000000 - $1 RETURNING posted - held");
 
-/// Takes credits back that were added: neither what is held or spent, nor a credit limit.
+/// Takes credits back that were added: neither what is held or spent, nor a credit limit. Answers
+/// the same.
 pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
-     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 AND posted - held >= $1");
+     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 AND posted - held >= $1 \
+     RETURNING posted - held");
 
 /// Says that a transfer came after the block that its id belongs to was, or is about to be, sealed.
 pub(super) const LATE: Sql = Sql("INSERT INTO late_transfers (account_id, transfer_id, seal_no) \
@@ -85,10 +87,12 @@ pub(super) const ADD_PRICE: Sql = Sql("INSERT INTO prices (price_id, channel, ca
      AND (CAST($7 AS BIGINT) IS NULL OR valid_from < CAST($7 AS BIGINT)))) \
      ON CONFLICT DO NOTHING");
 
-/// Ends what a new base price replaces: what holds when it begins, promotions too.
+/// Ends what a new base price replaces: what holds when it begins, promotions too if they began
+/// before $5.
 pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET replaced_at = $1 \
      WHERE channel = $2 AND category = $3 AND country = $4 AND valid_from <= $1 \
-     AND (valid_until IS NULL OR valid_until > $1) AND (replaced_at IS NULL OR replaced_at > $1)");
+     AND (valid_until IS NULL OR (valid_until > $1 AND valid_from < $5)) \
+     AND (replaced_at IS NULL OR replaced_at > $1)");
 
 /// One page of the prices that have not ended; empty texts do not filter.
 pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country, credits, \

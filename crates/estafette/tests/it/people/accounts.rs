@@ -13,7 +13,7 @@ use crate::world::{Answer, World};
 on_every_engine!(
     who_signs_up_at_the_sandbox_waits_on_live_for_staff,
     what_staff_make_is_active_at_once,
-    staff_find_accounts_by_the_time_when_they_were_made,
+    staff_find_accounts_by_time_and_email,
     an_open_sign_up_on_live_makes_active_accounts with open_to_all,
     a_suspended_account_can_only_be_read_and_only_by_its_owner,
     a_key_counts_in_either_header_but_not_two_of_them,
@@ -79,7 +79,7 @@ async fn who_signs_up_at_the_sandbox_waits_on_live_for_staff(world: &World) {
     live.desk("POST", "/v1/auth/logout").json(json!({})).await.ok();
 }
 
-async fn staff_find_accounts_by_the_time_when_they_were_made(world: &World) {
+async fn staff_find_accounts_by_time_and_email(world: &World) {
     let ada = world.account("ada").await;
     world.advance(3_600_000).await;
     let noon = world.now().to_string();
@@ -97,6 +97,13 @@ async fn staff_find_accounts_by_the_time_when_they_were_made(world: &World) {
         let ids: Vec<&str> = shown.list().iter().filter_map(|one| one["id"].as_str()).collect();
         let wanted: Vec<&str> = found.iter().map(|tenant| tenant.account_id.as_str()).collect();
         assert_eq!(ids, wanted, "{query}");
+    }
+    let plus = world.account("a+b").await;
+    for email in ["a+b@example.com", "A%2Bb@example.com", "%20a+b@example.com%20"] {
+        let path = format!("/v1/admin/accounts?env=sandbox&email={email}");
+        let shown = world.get(Env::Live, &path).bearer(staff).await.ok();
+        let [row] = shown.list() else { panic!("not one account: {}", shown.text) };
+        assert_eq!(row["id"], plus.account_id.as_str());
     }
     for (query, pointer, code) in [
         ("since=noon", "?since", "invalid_type"),

@@ -34,6 +34,7 @@ on_every_engine!(
     failed_logins_are_forgotten_after_an_hour,
     failed_logins_of_staff_are_noted_without_a_flood,
     a_user_sees_and_ends_their_logins,
+    a_logout_under_the_key_of_another_says_that_nothing_ended,
 );
 
 const ANOTHER: &str = "another horse battery 43";
@@ -289,4 +290,27 @@ async fn a_user_sees_and_ends_their_logins(world: &World) {
     ada.desk("DELETE", path).await.ok();
     ada.desk("GET", "/v1/me").await.problem("invalid_token");
     bob.me().await;
+}
+
+async fn a_logout_under_the_key_of_another_says_that_nothing_ended(world: &World) {
+    let ada = world.account("ada").await;
+    world.staff().await;
+    let users = (LOGIN, "/v1/auth", ada.email.as_str(), "/v1/auth/sessions");
+    let staff = (STAFF_LOGIN, "/v1/admin/auth", "staff@example.com", "/v1/admin/accounts");
+    for (path, auth, email, open) in [users, staff] {
+        let logout = format!("{auth}/logout");
+        let leave = |token: &str, key: &str| {
+            world.post(Env::Sandbox, &logout).bearer(token).header("idempotency-key", key)
+        };
+        let one = login_from(world, path, email, (PASSWORD, "")).await.ok();
+        let other = login_from(world, path, email, (PASSWORD, "")).await.ok();
+        let (one, other) = (one.word("token"), other.word("token"));
+        leave(one, "out1").await.ok();
+        assert_eq!(leave(one, "out1").await.ok().head("idempotent-replayed"), "true");
+        leave(other, "out1").await.problem("idempotency_key_reused");
+        world.get(Env::Sandbox, open).bearer(other).await.ok();
+        leave(other, "out2").await.ok();
+        leave(other, "out1").await.problem("invalid_token");
+        world.get(Env::Sandbox, open).bearer(other).await.problem("invalid_token");
+    }
 }

@@ -5,9 +5,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use clock::{DAY, HOUR, MINUTE};
+use estafette::access::By;
+use estafette::app::Env;
 use estafette::carriers::{
     Carrier, Carriers, Door, Echo, Fate, Outbound, Outcome, Pace, Receipt, Refusal,
 };
+use estafette::credits::{audit, seals};
+use estafette::kit::msisdn::Msisdn;
+use estafette::retention::{self, Person};
+use estafette::wiring;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -30,6 +36,7 @@ on_every_engine!(
     an_outcome_that_cannot_be_written_is_found_again,
     a_restart_takes_up_what_was_queued,
     a_message_of_ten_segments_is_one_submission_of_the_whole_text,
+    an_erasure_by_a_command_that_began_before_the_fence_is_no_forgery,
 );
 
 const START: i64 = 1_000;
@@ -388,4 +395,28 @@ async fn a_message_of_ten_segments_is_one_submission_of_the_whole_text(world: &W
     scene.until(&id, "submitted").await;
     assert_eq!(scene.until_given(1).await[0].text, text);
     assert_eq!(scene.money().await, spent(&["hold", "post"], 10 * PRICE));
+}
+
+async fn an_erasure_by_a_command_that_began_before_the_fence_is_no_forgery(world: &World) {
+    let scene = scene(world).await;
+    scene.answers((0..100).map(|_| refused(Refusal::Temporary)));
+    let command = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+    command.migrate().await.unwrap();
+    let id = scene.send(json!({})).await;
+    scene.until_put_off(1).await;
+    // The hold is sealed, by a fence that the command has not seen.
+    world.advance(2 * MINUTE).await;
+    let app = world.app(Env::Live).await;
+    for _ in 0..2 {
+        let sealed = async || seals::round(&app, None).await.ok();
+        eventually(sealed).await;
+    }
+    let person = Person::Phone(Msisdn::once_valid(&phone("5678")).unwrap());
+    let erased = retention::erase(&command.live, &person, None, By::CLI).await.unwrap();
+    assert_eq!((erased.sms.messages, erased.sms.ended), (1, 1));
+    command.close().await;
+    scene.until(&id, "failed").await;
+    assert_eq!(scene.money().await, spent(&["hold", "void"], 0));
+    let report = audit::audit(&app, DAY).await.unwrap();
+    assert!(report.is_ok(), "{:?}", report.violations);
 }

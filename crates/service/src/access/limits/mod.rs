@@ -21,6 +21,8 @@ words! {
         EmailDomains = "email_domains",
         /// Emails of the service to the account's user.
         Notices = "notices",
+        /// Prices, of which there may be any number, but a new one ends others.
+        Prices = "prices",
         /// Templates of the chat-app.
         Templates = "templates",
         /// Tickets that are not closed.
@@ -34,4 +36,9 @@ words! {
 /// counts the rows, sees what they added.
 pub fn one_by_one(set: &mut WriteSet, account: &AccountId, limited: Limited) {
     set.push(sql::NEXT, args![account, limited.as_str()]);
+}
+
+/// The same of what belongs to no account.
+pub fn one_by_one_for_all(set: &mut WriteSet, limited: Limited) {
+    set.push(sql::NEXT, args!["", limited.as_str()]);
 }

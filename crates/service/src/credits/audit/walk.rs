@@ -71,6 +71,7 @@ impl Walk<'_> {
             }
             let Some((transfer, is_genuine)) = self.read(found) else { continue };
             let id = transfer.id.as_str();
+            late.follow(feed.chunks());
             let faults = late.before(id).await?;
             self.blame_all("S2", faults);
             let sealed = blocks.before(id).await?;
@@ -301,31 +302,51 @@ fn is_bereft(group: &Group, key: u128, forgotten: &str) -> bool {
     group.is_of_attempt() && (group.is_open() || attempt.as_str() >= forgotten)
 }
 
-/// An account's late transfers, beside what its seals say of them all together.
+/// An account's late transfers, beside what its seals say of them all together. The service may be
+/// writing some: a transfer and the word that it is late come together, so what says so is read
+/// anew behind each chunk of transfers.
 struct Late<'a> {
     app: &'a App,
     account: &'a str,
     end: i64,
     feed: Feed<'a, (String, i64)>,
+    /// Chunks of transfers that had been read when the feed began.
+    chunks: u64,
+    /// The newest transfer that was asked for.
+    last: Option<String>,
     tally: Tally,
 }
 
 impl<'a> Late<'a> {
     fn new(app: &'a App, account: &'a str, end: i64) -> Self {
         let feed = Feed::new(&app.db, sql::LATE, args![account]);
-        Self { app, account, end, feed, tally: Tally::default() }
+        Self { app, account, end, feed, chunks: 0, last: None, tally: Tally::default() }
+    }
+
+    /// So many chunks of transfers were read.
+    fn follow(&mut self, chunks: u64) {
+        if self.chunks != chunks {
+            self.chunks = chunks;
+            let feed = Feed::new(&self.app.db, sql::LATE, args![self.account]);
+            self.feed = feed.starting_at(self.last.as_deref().unwrap_or_default());
+        }
     }
 
     /// Transfers before this one that came late and are gone.
     async fn before(&mut self, id: &str) -> Result<Vec<String>, Error> {
         let mut gone = Vec::new();
         while let Some(next) = self.feed.peek().await? {
-            if next.id.as_deref().is_some_and(|late| late >= id) {
+            // Ids that cannot be read come behind all others.
+            if next.id.as_deref().is_none_or(|late| late >= id) {
                 break;
             }
             let next = self.feed.next().await?.and_then(|found| found.id).unwrap_or_default();
-            gone.push(format!("late transfer {next} is gone"));
+            // A feed that begins anew begins with the last one.
+            if self.last.as_ref() != Some(&next) {
+                gone.extend(self.missing(&next).await?);
+            }
         }
+        self.last = Some(id.to_owned());
         Ok(gone)
     }
 
@@ -342,11 +363,24 @@ impl<'a> Late<'a> {
         Ok(true)
     }
 
+    /// What is wrong with a late transfer that the walk did not come to. It may have been written
+    /// behind the walk's back; the seals miss it if they knew it before.
+    async fn missing(&self, id: &str) -> Result<Option<String>, Error> {
+        let args = args![self.account, id];
+        let row: Option<Found<Transfer>> = self.app.db.row(seals::store::TRANSFER, args).await?;
+        let transfer = row.and_then(|found| found.row);
+        let is_there = transfer.is_some_and(|it| it.is_genuine(&self.app.vault, self.account));
+        Ok((!is_there).then(|| format!("late transfer {id} is gone")))
+    }
+
     /// What is left, and what the seals say of all.
     async fn finish(&mut self) -> Result<Vec<String>, Error> {
         let mut faults = Vec::new();
         while let Some(next) = self.feed.next().await? {
-            faults.push(format!("late transfer {} is gone", next.id.unwrap_or_default()));
+            let id = next.id.unwrap_or_default();
+            if self.last.as_ref() != Some(&id) {
+                faults.extend(self.missing(&id).await?);
+            }
         }
         let mut sealed = Tally::default();
         let mut after = 0;

@@ -417,6 +417,33 @@ async fn the_late_end_of_a_hold_is_sealed_like_all_others() {
     assert_eq!(broken(&app).await, ["S2"], "and the mark, too");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_ends_old_holds_while_the_audit_reads_is_no_forgery() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    // More than are read at a time.
+    let charges: Vec<Charge> = (0..2_200).map(|_| charge_of(&app, 0)).collect();
+    let fill = |set: &mut WriteSet| {
+        charges.iter().for_each(|charge| open(&app, set, &account, charge));
+    };
+    assert!(commit(&app, &account, fill).await);
+    seal(&app).await;
+    for (low, high) in charges.chunks(100).zip(charges.rchunks(100)).take(11) {
+        let ends = async {
+            for charge in low.iter().zip(high).flat_map(<[&Charge; 2]>::from) {
+                let voided = HoldState::Voided;
+                let fill = |set: &mut WriteSet| end(&app, set, &account, charge, voided);
+                assert!(commit(&app, &account, fill).await);
+            }
+        };
+        let (report, ()) = tokio::join!(audit(&app, clock::DAY), ends);
+        let report = report.unwrap();
+        assert!(report.violations.is_empty(), "{:?}", report.violations.first());
+    }
+    seal(&app).await;
+    assert!(broken(&app).await.is_empty(), "late and sealed");
+}
+
 #[tokio::test]
 async fn a_process_seals_no_other_chain_than_the_one_it_knows() {
     let (folder, app) = app().await;

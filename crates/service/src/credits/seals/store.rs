@@ -42,7 +42,8 @@ pub(super) const TRANSFERS: Sql = Sql("SELECT transfer_id, kind, amount, of_tran
      ORDER BY transfer_id LIMIT $4");
 
 /// One transfer.
-pub(super) const TRANSFER: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
+pub(in crate::credits) const TRANSFER: Sql =
+    Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
      object_id, created_at, mac FROM transfers WHERE account_id = $1 AND transfer_id = $2");
 
 /// Which transfers of a stretch came late.

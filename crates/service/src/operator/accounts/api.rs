@@ -212,8 +212,10 @@ async fn list_accounts(
     let query = Query::read(query.as_deref(), &known)?;
     let path = query.path_with("/v1/admin/accounts", &known[..5]);
     let mut page = query.page(&app.vault, &path)?;
+    // A plus that was not escaped arrives as a space, which no address has.
+    let email = query.get("email").unwrap_or("").trim().replace(' ', "+");
     let filter = Filter {
-        email: query.get("email").unwrap_or("").trim().to_lowercase(),
+        email: email.to_lowercase(),
         env: query.word("env")?,
         status: query.word("status")?,
         since: query.between(&mut page, |at| AccountId::bound(at).into())?,

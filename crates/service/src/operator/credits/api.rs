@@ -101,10 +101,15 @@ async fn add_credits(
             detail: serde_json::json!({ "amount": amount, "reason": reason }),
         };
         record(&app, &mut set, &entry);
-        app.db.commit(set).await.map_err(Error::from)?;
-        Ok(Json(show(&app, &account, transfer.into()).await?))
+        // Nothing is read behind the commit: credits that were moved must not be answered with 5xx.
+        let done = app.db.commit(set).await.map_err(Error::from)?;
+        let (own,): (i64,) = done.only()?;
+        Ok(Json(CreditsView::of(&account, own, transfer.into())))
     };
-    let again = async |seen: Seen| Ok(Json(show(&app, &account, seen.object_id).await?));
+    let again = async |seen: Seen| {
+        let balance = credits::balance(&app, &account).await?;
+        Ok(Json(CreditsView::of(&account, balance.own(), seen.object_id)))
+    };
     Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
@@ -122,10 +127,10 @@ fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {
     Ok((amount, reason))
 }
 
-async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<CreditsView, Error> {
-    let balance = credits::balance(app, account).await?;
-    let account_id = account.to_string();
-    Ok(CreditsView { account_id, balance_credits: balance.own(), transfer_id })
+impl CreditsView {
+    fn of(account: &AccountId, balance_credits: i64, transfer_id: String) -> Self {
+        Self { account_id: account.to_string(), balance_credits, transfer_id }
+    }
 }
 
 /// List an account's movements of credits.

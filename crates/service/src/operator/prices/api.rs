@@ -5,7 +5,6 @@ use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use store::WriteSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,7 +12,7 @@ use utoipa_axum::routes;
 use crate::access::audit::{self, Entry};
 use crate::access::caller::Staff;
 use crate::app::App;
-use crate::credits::prices::{self, Filter, Price, SHARD};
+use crate::credits::prices::{self, Filter, Price};
 use crate::kit::body::Fields;
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
@@ -188,9 +187,9 @@ async fn put_prices(
         Vec::new()
     });
     fields.finish(app.is_strict())?;
-    let mut set = WriteSet::of(SHARD);
+    let mut set = prices::change();
     for price in &new {
-        prices::replace(&mut set, price);
+        prices::replace(&mut set, price, app.now());
         let Price { channel, category, country, credits, valid_from, valid_until, .. } = price;
         let entry = Entry {
             actor: &staff.who,

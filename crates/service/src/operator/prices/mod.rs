@@ -32,6 +32,8 @@ pub fn read(app: &App, value: Option<Value>) -> Result<Vec<Price>, Vec<Item>> {
         Some(Value::Array(items)) => items,
         Some(_) => return fault("invalid_type", "must be an array"),
     };
+    // One for all, so that those without an instant of their own begin together.
+    let now = app.now();
     let mut faults = Vec::new();
     let mut prices: Vec<Price> = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
@@ -41,7 +43,7 @@ pub fn read(app: &App, value: Option<Value>) -> Result<Vec<Price>, Vec<Item>> {
             continue;
         };
         let mut reader = Reader { map, pointer: &pointer, faults: &mut faults };
-        let Some(price) = reader.price(app) else { continue };
+        let Some(price) = reader.price(app, now) else { continue };
         if prices.iter().any(|other| is_same_kind(other, &price)) {
             faults.push(Item::at(
                 &pointer,
@@ -52,7 +54,12 @@ pub fn read(app: &App, value: Option<Value>) -> Result<Vec<Price>, Vec<Item>> {
         }
         prices.push(price);
     }
-    if faults.is_empty() { Ok(prices) } else { Err(faults) }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    // A base price ends promotions that were there before it, not those that come with it.
+    prices.sort_by_key(|price| price.valid_until.is_some());
+    Ok(prices)
 }
 
 fn is_same_kind(one: &Price, other: &Price) -> bool {
@@ -60,6 +67,7 @@ fn is_same_kind(one: &Price, other: &Price) -> bool {
         && one.category == other.category
         && one.country == other.country
         && one.valid_from == other.valid_from
+        && one.valid_until.is_some() == other.valid_until.is_some()
 }
 
 /// Reads one object of the list.
@@ -70,7 +78,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn price(&mut self, app: &App) -> Option<Price> {
+    fn price(&mut self, app: &App, now: Millis) -> Option<Price> {
         let channel = self.word("channel", CHANNELS);
         let category = match &channel {
             Some(channel) => self.word("category", categories_of(channel)),
@@ -78,7 +86,6 @@ impl Reader<'_> {
         };
         let country = self.country();
         let credits = self.credits();
-        let now = app.now();
         let before = self.faults.len();
         let valid_from = self.instant("valid_from");
         let valid_until = self.instant("valid_until");
