@@ -78,6 +78,8 @@ pub enum Sent {
     Taken(Reply),
     /// The server does not have it, and says so. The connection may be used again.
     Refused(Stage, Reply),
+    /// The same, and the connection is of no use any more.
+    Last(Stage, Reply),
     /// The server does not have it: the connection broke before the final dot.
     NotTaken(Error),
     /// Nobody knows: the connection broke after the final dot.
@@ -228,8 +230,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         if reply.code == 235 { Ok(()) } else { Err(Error::Refused(reply)) }
     }
 
-    /// Sends a message to one recipient. After [`Sent::NotTaken`] and [`Sent::Unknown`] the
-    /// connection is of no use any more.
+    /// Sends a message to one recipient. Only after [`Sent::Taken`] and
+    /// [`Sent::Refused`] the connection is of use.
     pub async fn send(&mut self, envelope: Envelope<'_>) -> Sent {
         let Envelope { from, to, parts } = envelope;
         let (from, to) = (format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{to}>"));
@@ -299,10 +301,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     async fn reset(&mut self, stage: Stage, refusal: Reply) -> Sent {
         // The server closes after a 421 (RFC 5321 §3.8).
-        if refusal.code == 421 || !self.is_alive().await {
+        if refusal.code == 421 {
             return Sent::NotTaken(Error::Refused(refusal));
         }
-        Sent::Refused(stage, refusal)
+        match self.command(Command::open("RSET")).await {
+            Ok(reply) if reply.is_good() => Sent::Refused(stage, refusal),
+            // That it hangs up or falls silent changes nothing about what it said.
+            Err(Error::Broken | Error::TooLate) => Sent::Last(stage, refusal),
+            Ok(reply) if reply.code == 421 => Sent::Last(stage, refusal),
+            // It says more than it is asked: who knows what the refusal was about.
+            _ => Sent::NotTaken(Error::Refused(refusal)),
+        }
     }
 
     async fn command(&mut self, command: Command<'_>) -> Result<Reply, Error> {

@@ -95,6 +95,16 @@ async fn a_refusal_is_certain_wherever_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_refuses_and_hangs_up_has_refused() {
+    let until_recipient = [("MAIL", "250 ok\r\n"), ("RCPT", "550 5.1.1 nobody\r\n")];
+    for last in ["", "421 closing\r\n"] {
+        let script = until_recipient.into_iter().chain([("RSET", last)]).collect();
+        let (sent, _) = sent(script).await;
+        assert!(matches!(sent, Sent::Last(Stage::Recipient, _)), "{last:?}: {sent:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_after_the_final_dot_nobody_knows() {
     for script in [
         vec![("MAIL", "")],

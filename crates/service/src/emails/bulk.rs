@@ -3,7 +3,7 @@
 //! finds those that were taken, is told again why others were refused, and takes those that the
 //! first request did not come to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::parse::Order;
 use super::send::{Taking, send};
 use super::store as sql;
-use super::{Error, Letter, Status};
+use super::{Error, Letter, MOST_IN_BULK, Status};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::Priority;
@@ -172,6 +172,14 @@ impl Batch {
 fn id_of(first: &EmailId, index: usize) -> EmailId {
     let place = u128::try_from(index).unwrap_or_default();
     EmailId::of(Uuid::from_u128(first.uuid().as_u128().wrapping_add(place)))
+}
+
+/// Whether the request whose first email this is may have one of these emails.
+pub(super) fn may_have(first: &str, emails: &BTreeSet<Uuid>) -> bool {
+    EmailId::parse(first).is_some_and(|first| {
+        let after = id_of(&first, MOST_IN_BULK);
+        emails.range(first.uuid()..after.uuid()).next().is_some()
+    })
 }
 
 fn result(index: usize, done: Result<Letter, Problem>) -> BulkResult {

@@ -224,7 +224,11 @@ pub(super) fn late(app: &App, set: &mut WriteSet, piece: &mut Piece, late: &Late
 
 /// Puts the address on the list, unless it is one whose outcome is fixed.
 pub(super) fn suppress(app: &App, set: &mut WriteSet, piece: &Piece, reason: Reason) {
-    let Some(address) = piece.address() else { return };
+    let Some(address) = piece.address() else {
+        // Who was forgotten meanwhile is not written to all the same.
+        let (account, mac) = (&piece.account, &piece.address_mac);
+        return suppressions::add_forgotten(app, set, account, mac, reason);
+    };
     let is_fixed = app.carriers.scripted(&address).is_some() && !address.local().contains('+');
     if !is_fixed {
         suppressions::add(app, set, &piece.account, &address, reason);

@@ -18,6 +18,7 @@ on_every_engine!(
     an_erased_person_is_sent_nothing_and_is_in_no_row,
     an_email_whose_time_is_over_goes_with_its_person_all_the_same,
     a_repeat_after_an_erasure_sends_nothing_again,
+    the_key_of_a_bulk_is_erased_with_each_of_its_people,
     the_others_of_an_email_stay_when_one_is_erased,
     a_mailbox_keeps_its_mail_for_a_day,
     the_mailboxes_of_an_account_keep_so_many_bytes_the_newest_first,
@@ -194,6 +195,16 @@ async fn a_repeat_after_an_erasure_sends_nothing_again(world: &World) {
     // The key is free again when it would have been anyhow.
     world.advance(DAY + MINUTE).await;
     assert_ne!(bulk(&both).await.ok().field("results")[0]["id"], ids[0]);
+}
+
+async fn the_key_of_a_bulk_is_erased_with_each_of_its_people(world: &World) {
+    let ada = world.account("ada").await;
+    let body = json!({"messages": [mail("dan@example.com"), mail("eve@example.com")]});
+    let bulk = ada.call("POST", "/v1/emails/bulk").json(&body);
+    let sent = bulk.header("idempotency-key", "first-dan-then-the-other").await.ok();
+    let second = sent.field("results")[1]["id"].clone();
+    until(&ada, second.as_str().unwrap(), "delivered").await;
+    assert_eq!(erase(world, "eve@example.com").await.number("idempotency_keys"), 1);
 }
 
 async fn the_others_of_an_email_stay_when_one_is_erased(world: &World) {

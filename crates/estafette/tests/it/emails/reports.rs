@@ -16,6 +16,7 @@ on_every_engine!(
     what_is_full_or_unwelcome_bounces_and_may_be_written_to_again with listening,
     a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since with listening,
     a_complaint_comes_back_and_suppresses_the_person with listening,
+    a_complaint_of_who_was_erased_meanwhile_still_counts with listening,
     a_server_that_gives_up_after_days_is_still_heard with listening,
     reports_of_what_nobody_sent_change_nothing with listening,
     hostile_clients_of_the_listener_are_cut_off with listening,
@@ -171,6 +172,22 @@ async fn a_complaint_comes_back_and_suppresses_the_person(world: &World) {
     let list = ada.get("/v1/email-suppressions").await.ok();
     let [listed] = list.list() else { panic!("{}", list.text) };
     assert_eq!(listed["reason"], "complained");
+}
+
+async fn a_complaint_of_who_was_erased_meanwhile_still_counts(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let to = "bob@example.org";
+    let (id, path) = sent(&ada, &mx, to).await;
+    let erase = world.post(ada.env, "/v1/admin/erasures").bearer(world.staff().await);
+    erase.json(json!({"email": to})).await.ok();
+    let report = complaint("abuse", &path);
+    assert_eq!(bring(world, "fbl@rp.mail.example", &report).await, "250 2.0.0 taken\r\n");
+    let error = error_of(&ada, &id, "delivered").await;
+    assert_eq!(error["code"], "complained");
+    assert_eq!(send(&ada, mail(to)).await.ok().word("status"), "suppressed");
+    let list = ada.get("/v1/email-suppressions").await.ok();
+    assert!(!list.text.contains("bob"), "only a hash is known: {}", list.text);
+    assert_eq!(list.list().len(), 1);
 }
 
 async fn a_server_that_gives_up_after_days_is_still_heard(world: &World) {

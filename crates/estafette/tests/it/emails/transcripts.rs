@@ -127,7 +127,9 @@ async fn an_erasure_takes_the_dialogue_along(world: &World) {
     assert!(transcript(&ada, sent.word("id")).await.contains("no such user"));
     erase(world, "ghost@example.org").await;
     let attempts = attempts(&ada, sent.word("id")).await;
-    assert_eq!(attempts[0]["transcript"], json!(null));
+    let kept = (&attempts[0]["transcript"], &attempts[0]["error"]);
+    assert_eq!(kept, (&json!(null), &json!(null)));
+    assert_eq!(attempts[1]["error"], "554 5.7.1 looks like spam");
     let other = attempts[1]["transcript"].as_str().unwrap();
     assert!(other.contains("looks like spam"), "the other person's stays: {other}");
 }

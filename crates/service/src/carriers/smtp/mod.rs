@@ -147,7 +147,9 @@ fn refused(class: Refusal, code: &str) -> Outcome {
 fn outcome(sent: Sent, to: &str) -> Outcome {
     match sent {
         Sent::Taken(reply) => Outcome::Accepted { provider_id: said(&reply, to) },
-        Sent::Refused(stage, reply) => refused(class(stage, &reply), &said(&reply, to)),
+        Sent::Refused(stage, reply) | Sent::Last(stage, reply) => {
+            refused(class(stage, &reply), &said(&reply, to))
+        }
         Sent::NotTaken(Error::Refused(reply)) if reply.is_passing() => {
             refused(Refusal::Temporary, &said(&reply, to))
         }
@@ -162,7 +164,12 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
     if reply.is_passing() {
         return Refusal::Temporary;
     }
-    let meaning = bounce(reply.code, Enhanced::at_start(&reply.text));
+    let enhanced = Enhanced::at_start(&reply.text);
+    // Without a code that says so, 550 may be about us instead of the mailbox.
+    if enhanced.is_none() && is_about_us(&reply.text) {
+        return if stage == Stage::Sender { Refusal::BadSender } else { Refusal::Permanent };
+    }
+    let meaning = bounce(reply.code, enhanced);
     match (stage, meaning) {
         (Stage::Sender, _) => Refusal::BadSender,
         (Stage::Recipient, Bounce::Hard) => Refusal::BadRecipient,
@@ -170,8 +177,16 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
     }
 }
 
+/// Whether a relay says that we may not use it.
+fn is_about_us(text: &str) -> bool {
+    const WORDS: [&str; 6] =
+        ["relay", "not permitted", "denied", "authenticat", "not allowed", "unauthorized"];
+    let text = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| text.contains(word))
+}
+
 fn said(reply: &Reply, to: &str) -> String {
-    let text = masked(&format!("{} {}", reply.code, reply.text), to);
+    let text = without_addresses(&masked(&format!("{} {}", reply.code, reply.text), to));
     text.chars().take(MOST_REPLY_CHARS).collect()
 }
 
@@ -229,6 +244,14 @@ mod tests {
         assert_eq!(meant(recipient, 451, "4.7.1 greylisted"), Some(Refusal::Temporary));
         assert_eq!(meant(sender, 550, "5.1.0 no"), Some(Refusal::BadSender));
         assert_eq!(meant(message, 550, "no such user"), Some(Refusal::Permanent));
+        let last = Sent::Last(recipient, reply(550, "5.1.1 no such user"));
+        let hard = Outcome::Refused {
+            class: Refusal::BadRecipient,
+            code: "550 5.1.1 no such user".to_owned(),
+        };
+        assert_eq!(outcome(last, "a@b.c"), hard, "that it hangs up changes nothing");
+        assert_eq!(meant(recipient, 550, "relay not permitted"), Some(Refusal::Permanent));
+        assert_eq!(meant(recipient, 550, "Access denied"), Some(Refusal::Permanent));
         let closing = Sent::NotTaken(Error::Refused(reply(421, "4.3.2 closing")));
         let temporary = |found| matches!(found, Outcome::Refused { class: Refusal::Temporary, .. });
         assert!(temporary(outcome(closing, "a@b.c")));
@@ -240,9 +263,9 @@ mod tests {
     fn replies_are_kept_without_the_address() {
         let sent = Sent::Refused(
             Stage::Recipient,
-            reply(550, "5.1.1 <Ada@B.example>: ada@b.example is none"),
+            reply(550, "5.1.1 <Ada@B.example>: ada@b.example is none (from eve@c.example)"),
         );
         let Outcome::Refused { code, .. } = outcome(sent, "ada@b.example") else { unreachable!() };
-        assert_eq!(code, "550 5.1.1 <recipient>: recipient is none");
+        assert_eq!(code, "550 5.1.1 <recipient>: recipient is none (from address)");
     }
 }

@@ -4,13 +4,14 @@
 
 mod store;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use ::store::{CommitError, Error as DbError, FromRow, Row, WriteSet, args};
 use clock::{DAY, Millis};
+use uuid::Uuid;
 
 use self::store as sql;
-use super::{Email, Error, address_mac, decide, store as of_emails, suppressions};
+use super::{Email, Error, address_mac, bulk, decide, store as of_emails, suppressions};
 use crate::access::retention::{Accounts, KEYS_LIVE, Old, erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
@@ -162,11 +163,11 @@ pub async fn erase(
     // Keys go first: without the emails nothing would lead to them any more.
     let oldest = app.now() - KEYS_LIVE;
     let recent = found.iter().filter(|row| row.created_at > oldest);
-    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
+    let recent: BTreeSet<Uuid> = recent.map(|row| row.id.uuid()).collect();
     if !recent.is_empty() {
         let key = address.key();
         let is_meant = |name: &str, object: &str| {
-            recent.contains(object) || name.to_ascii_lowercase().contains(&key)
+            bulk::may_have(object, &recent) || name.to_ascii_lowercase().contains(&key)
         };
         erased.idempotency_keys = erase_idempotency_keys::<Error>(app, account, is_meant).await?;
     }

@@ -28,11 +28,11 @@ pub(super) const MASK_NAMELESS: Sql = Sql("UPDATE emails SET from_email = '', re
      AND NOT EXISTS (SELECT 1 FROM email_recipients WHERE account_id = $1 AND email_id = $2 \
      AND mailbox <> '')");
 /// What was said with the relay about an email, and about one recipient's copy.
-pub(super) const DROP_TRANSCRIPTS: Sql = Sql("UPDATE attempts SET transcript = NULL \
-     WHERE account_id = $1 AND transcript IS NOT NULL AND attempt_id IN (SELECT r.attempt_id \
+pub(super) const DROP_TRANSCRIPTS: Sql = Sql("UPDATE attempts SET transcript = NULL, \
+     error = NULL WHERE account_id = $1 AND attempt_id IN (SELECT r.attempt_id \
      FROM email_recipients r WHERE r.account_id = $1 AND r.email_id = $2)");
-pub(super) const DROP_TRANSCRIPT: Sql = Sql("UPDATE attempts SET transcript = NULL \
-     WHERE account_id = $1 AND transcript IS NOT NULL AND attempt_id IN (SELECT r.attempt_id \
+pub(super) const DROP_TRANSCRIPT: Sql = Sql("UPDATE attempts SET transcript = NULL, \
+     error = NULL WHERE account_id = $1 AND attempt_id IN (SELECT r.attempt_id \
      FROM email_recipients r WHERE r.account_id = $1 AND r.email_id = $2 AND r.position = $3)");
 pub(super) const DROP_CONTENT: Sql =
     Sql("DELETE FROM email_contents WHERE account_id = $1 AND email_id = $2");
