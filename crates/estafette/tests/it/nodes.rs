@@ -396,7 +396,8 @@ async fn base_prices_that_are_set_at_two_nodes_at_once_end_each_other() {
     let world = World::new(Engine::Postgres).await;
     let other = Second::beside(&world).await;
     let staff = world.staff().await;
-    let at = |hours: i64| (world.now() + hours * HOUR).to_string();
+    let now = world.now();
+    let at = |hours: i64| (now + hours * HOUR).to_string();
     let puts = (1..=30).map(|hours| {
         let price = json!({
             "channel": "sms", "category": "message", "country": "FR", "credits": 7_000 + hours,

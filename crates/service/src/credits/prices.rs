@@ -179,8 +179,8 @@ pub fn change() -> WriteSet {
 }
 
 /// Adds a price. A base price ends what holds when it begins, whichever of the two was set first; a
-/// promotion ends nothing. Of promotions that begin in the same instant, a base price that holds at
-/// once ends those that hold already; one that is scheduled leaves those that are scheduled with it.
+/// promotion ends nothing. Of the promotions of its own instant, a base price that holds at once
+/// ends those that hold already; one that is scheduled leaves those that are scheduled with it.
 pub fn replace(set: &mut WriteSet, price: &Price, now: Millis) {
     let (channel, category, country) = (&price.channel, &price.category, &price.country);
     if price.valid_until.is_none() {

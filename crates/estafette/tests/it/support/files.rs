@@ -60,7 +60,7 @@ fn gif() -> Vec<u8> {
     bytes
 }
 
-fn pdf(size: usize) -> Vec<u8> {
+pub fn pdf(size: usize) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n".to_vec();
     bytes.resize(size - 7, b' ');
     bytes.extend(b"\n%%EOF\n");
@@ -326,7 +326,7 @@ async fn an_upload_that_is_no_multipart_is_refused(world: &World) {
     assert_eq!(messages(&ada, &id).await.len(), 1);
 }
 
-fn little_storage(config: &mut Config) {
+pub fn little_storage(config: &mut Config) {
     config.support.account_storage_mib = 1;
 }
 
@@ -369,7 +369,7 @@ fn patient_people(config: &mut Config) {
 }
 
 /// Files that are in the storage.
-fn objects(world: &World) -> usize {
+pub fn objects(world: &World) -> usize {
     let mut folders = vec![world.folder().join("files")];
     let mut count = 0;
     while let Some(folder) = folders.pop() {

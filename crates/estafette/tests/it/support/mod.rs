@@ -10,6 +10,7 @@ mod sight;
 mod staff;
 mod targets;
 mod tickets;
+mod uploads;
 
 use estafette::app::Env;
 use serde_json::{Value, json};

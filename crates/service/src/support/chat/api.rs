@@ -227,6 +227,8 @@ async fn upgraded(app: App, upgrade: Upgrade, side: Side) -> Result<Response, Pr
         // Its token is not even looked at.
         _ if is_foreign => Err(Ending::Forbidden),
         None => Err(Ending::NoTicket),
+        // Looking up a token is a read like any other, whatever comes of it.
+        Some(_) if app.throttle.take(Class::Read, &client).is_err() => Err(Ending::TooMany),
         Some(ticket) => match token::admit(&app, &ticket, side, given.as_ref()).await {
             Ok(session) => {
                 let wish = Wish { ticket, side, since, features, session, doubts };

@@ -72,11 +72,19 @@ async fn push_news(app: &App) {
     if failed.is_empty() {
         return;
     }
+    let mut again = false;
     for (topic, error) in failed {
+        // Retention took the ticket: there is nothing to tell any more.
+        if matches!(error, Error::Unknown) {
+            continue;
+        }
         tracing::debug!(%error, topic, "news not read; trying again");
         app.sockets.news(&topic);
+        again = true;
     }
-    tokio::time::sleep(AGAIN).await;
+    if again {
+        tokio::time::sleep(AGAIN).await;
+    }
 }
 
 /// Pushes what one ticket has to tell.

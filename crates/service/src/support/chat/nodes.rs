@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ::store::{CommitError, FromRow, WriteSet, args};
+use ::store::{CommitError, FromRow, Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ const ALIVE_MS: i64 = 15_000;
 const BEAT: Duration = Duration::from_secs(4);
 /// A beat that is later than this: others may have taken us for dead, and left us nothing.
 const LAPSE: Duration = Duration::from_secs(12);
+/// A node that is not gone.
+const ALIVE: Reject = Reject("chat_node_alive");
 /// Rows taken at a time.
 const CHUNK: i64 = 500;
 
@@ -218,8 +220,12 @@ async fn bury(app: &App, before: Millis) -> Result<(), CommitError> {
     let dead: Option<(i64,)> = app.db.row(sql::DEAD, args![before]).await?;
     let Some((node,)) = dead else { return Ok(()) };
     let mut set = WriteSet::of("chat");
+    set.guard(sql::BURY, args![node, before], ALIVE);
     set.push(sql::BURY_MAIL, args![node]);
     set.push(sql::BURY_WATCHERS, args![node]);
-    set.push(sql::BURY, args![node, before]);
-    app.db.commit(set).await.map(drop)
+    match app.db.commit(set).await {
+        // It came back, or another node was faster.
+        Err(CommitError::Rejected(ALIVE)) => Ok(()),
+        done => done.map(drop),
+    }
 }

@@ -20,6 +20,8 @@ use crate::support::{Error, Side};
 
 /// What one-use tokens begin with.
 const PREFIX: &str = "est_ct_";
+/// And how many characters follow.
+const LENGTH: usize = 43;
 /// How long one may be used, milliseconds.
 const LIFE_MS: i64 = 30_000;
 const USED: Reject = Reject("chat_token_used");
@@ -57,8 +59,9 @@ pub(super) async fn admit(
     given: Option<&Secret>,
 ) -> Result<Holder, Ending> {
     let given = given.ok_or(Ending::NoToken)?;
-    let hash = if given.expose().starts_with(PREFIX) {
-        spend(app, ticket, side, given).await?
+    let hash = if let Some(rest) = given.expose().strip_prefix(PREFIX) {
+        let is_one = rest.len() == LENGTH && URL_SAFE_NO_PAD.decode(rest).is_ok();
+        if is_one { spend(app, ticket, side, given).await? } else { return Err(Ending::NoToken) }
     } else if app.config.support.long_tokens_in_chat {
         sha256(given.expose().as_bytes())
     } else {
@@ -74,6 +77,15 @@ async fn spend(
     given: &Secret,
 ) -> Result<[u8; 32], Ending> {
     let hash = sha256(given.expose().as_bytes());
+    // Whoever guesses writes nothing.
+    match app.db.row::<(String,)>(sql::TOKEN, args![hash]).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return Err(Ending::NoToken),
+        Err(error) => {
+            tracing::warn!(%error, "a one-use token was not looked up");
+            return Err(Ending::Broken);
+        }
+    }
     let mut set = WriteSet::of(ticket.as_str());
     set.returning(sql::USE_TOKEN, args![hash, ticket, side.as_str(), app.now()], USED);
     let done = match app.db.commit(set).await {

@@ -1,5 +1,6 @@
 //! Attachments over HTTP.
 
+use ::store::CommitError;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Request, State};
@@ -12,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::upload::{Side, UploadSlot};
-use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
+use super::{Attachment, Refusal, Upload, discard, has_room, key, preview, preview_key, storage};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
@@ -24,7 +25,7 @@ use crate::support::api::user;
 use crate::support::messages::api::marked;
 use crate::support::messages::{self, NewMessage, Written};
 use crate::support::view::{self, AdminTicketMessageView, TicketMessageView};
-use crate::support::{Author, Reader, tickets};
+use crate::support::{Author, Error, Reader, tickets};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -181,22 +182,40 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         Reader::Staff => Repeatable::by_staff(&keeper, &headers, &route, &print),
     };
     let fresh = async |claim: Claim| {
-        let file = upload.put(app, &found.account, &slot).await?;
         let text = upload.message.take().unwrap_or_default();
+        let client_message_id = upload.client_message_id.take();
         let public = NewMessage::public(author, text);
-        let new = NewMessage {
-            internal: upload.internal,
-            client_message_id: upload.client_message_id.take(),
-            file: Some(file),
-            ..public
-        };
-        Ok(messages::write(app, reader, &ticket, &new, &claim).await?)
+        let mut new = NewMessage { internal: upload.internal, client_message_id, ..public };
+        if let Some(written) = messages::ahead(app, reader, &ticket, &new, &claim).await? {
+            return Ok(written);
+        }
+        let account = &found.account;
+        if matches!(reader, Reader::User(_)) {
+            has_room(app, account, upload.size()).await?;
+        }
+        let file = upload.put(app, account, &slot).await?;
+        let id = file.id.clone();
+        new.file = Some(file);
+        let written = messages::write(app, reader, &ticket, &new, &claim).await;
+        if is_for_nothing(&written) {
+            discard(app, account, &id).await;
+        }
+        Ok(written?)
     };
     let again = async |seen: Seen| {
         let id = TicketMessageId::stored(seen.object_id);
         Ok(Written { message: messages::by_id(app, reader, &id).await?, duplicate: false })
     };
     idempotency::once(app, request, fresh, again).await
+}
+
+/// Whether the file of a message is of no use, for certain.
+fn is_for_nothing(written: &Result<Written, Error>) -> bool {
+    match written {
+        Ok(written) => written.duplicate,
+        Err(Error::Commit(CommitError::Unknown(_))) => false,
+        Err(_) => true,
+    }
 }
 
 /// Download an attachment.

@@ -6,6 +6,7 @@
 pub mod api;
 mod kinds;
 mod name;
+mod pieces;
 mod preview;
 pub mod retention;
 mod s3;
@@ -16,7 +17,7 @@ mod upload;
 
 use std::ops::RangeInclusive;
 
-use ::store::{FromRow, Row, WriteSet, args};
+use ::store::{CommitError, FromRow, Row, WriteSet, args};
 use clock::Millis;
 
 use self::store as sql;
@@ -82,8 +83,8 @@ pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side,
     let NewFile { id, filename, content_type, size, sha256, has_preview } = file;
     let (account, now) = (&ticket.account, app.now());
     if side == Side::User {
-        let most = app.config.support.account_storage_mib.saturating_mul(1024 * 1024);
-        set.guard(sql::TAKE_STORAGE, args![account, *size, most], super::STORAGE_FULL);
+        let args = args![account, *size, most_bytes(app)];
+        set.guard(sql::TAKE_STORAGE, args, super::STORAGE_FULL);
     }
     let row = args![
         id,
@@ -99,6 +100,31 @@ pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side,
     set.push(sql::ATTACH, row);
     set.push(sql::UNTRASH, args![key(account, id)]);
     set.push(sql::UNTRASH, args![preview_key(account, id)]);
+}
+
+/// Refuses a file of this size that has no room beside what the account keeps. Asked before it is
+/// stored: what is refused after that takes space for a while all the same.
+pub(super) async fn has_room(app: &App, account: &AccountId, size: i64) -> Result<(), Error> {
+    let kept: Option<(i64,)> = app.db.row(sql::KEPT, args![account]).await?;
+    if kept.map_or(0, |(kept,)| kept).saturating_add(size) > most_bytes(app) {
+        return Err(CommitError::Rejected(super::STORAGE_FULL).into());
+    }
+    Ok(())
+}
+
+fn most_bytes(app: &App) -> i64 {
+    app.config.support.account_storage_mib.saturating_mul(1024 * 1024)
+}
+
+/// Nothing came of a file that is in the storage: it goes at once.
+pub(super) async fn discard(app: &App, account: &AccountId, file: &FileId) {
+    let mut set = WriteSet::of(account.as_str());
+    for key in [key(account, file), preview_key(account, file)] {
+        set.push(sql::KEEP_TRASH, args![app.now(), key]);
+    }
+    if let Err(error) = app.db.commit(set).await {
+        tracing::debug!(%error, "a file of which nothing came goes later");
+    }
 }
 
 /// An attachment that the reader may see. One of a note is none for a user.

@@ -47,14 +47,17 @@ pub async fn sweep_objects(app: &App, turn: &Turn) -> Result<u64, Error> {
         let before = swept;
         for (key,) in due {
             let mut set = WriteSet::of("object_trash");
-            match storage::delete(&app.storage, &key).await {
+            let rest = storage::delete_rest(&app.config, &key).await;
+            let rest = rest.map_err(|error| error.to_string());
+            let gone = storage::delete(&app.storage, &key).await.map_err(|error| error.to_string());
+            match rest.and(gone) {
                 Ok(()) => {
                     set.push(sql::UNTRASH, args![key]);
                     swept += 1;
                 }
                 Err(error) => {
                     set.push(sql::KEEP_TRASH, args![turn.now() + HOUR, key]);
-                    failures.push(error.to_string());
+                    failures.push(error);
                 }
             }
             app.db.commit(set).await?;

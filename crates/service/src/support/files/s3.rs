@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use http_body_util::BodyExt;
+use futures_util::{Stream, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Body, Bytes, Frame};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use object_store::ClientOptions;
@@ -23,8 +25,8 @@ use tokio_rustls::TlsConnector;
 
 /// For a name, TCP and TLS.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For a request and the head of its answer: whoever uploads is told before their patience ends
-/// (`server.request_timeout_ms`).
+/// For a request and the head of its answer, then for each of its pieces: whoever uploads is told
+/// before their patience ends (`server.request_timeout_ms`).
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// Makes connections.
@@ -88,7 +90,8 @@ impl Connector {
             })?
             .map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
         let broken = |error| HttpError::new(HttpErrorKind::Interrupted, error);
-        Ok(response.map(|body| HttpResponseBody::new(body.map_err(broken))))
+        let body = response.map(|body| in_time(body.map_err(broken)));
+        Ok(body.map(|body| HttpResponseBody::new(StreamBody::new(body))))
     }
 
     async fn connect(&self, request: &HttpRequest) -> Result<Opened, RequestError> {
@@ -107,6 +110,25 @@ impl Connector {
             server.map_err(|_| RequestError::Words("the store's host is not a TLS name"))?;
         opened(self.tls.connect(server, tcp).await?).await
     }
+}
+
+/// A body each of whose frames comes in time, or none any more.
+fn in_time<B>(body: B) -> impl Stream<Item = Result<Frame<Bytes>, HttpError>> + Send
+where
+    B: Body<Data = Bytes, Error = HttpError> + Send + 'static,
+{
+    stream::unfold(Some(Box::pin(body)), async |body| {
+        let mut body = body?;
+        match timeout(ANSWER, body.frame()).await {
+            Ok(Some(Ok(frame))) => Some((Ok(frame), Some(body))),
+            Ok(Some(Err(error))) => Some((Err(error), None)),
+            Ok(None) => None,
+            Err(_) => {
+                let late = RequestError::Words("the store is too slow");
+                Some((Err(HttpError::new(HttpErrorKind::Timeout, late)), None))
+            }
+        }
+    })
 }
 
 /// What sends, and what must be driven for it.

@@ -112,6 +112,16 @@ pub(super) async fn get(
     }
 }
 
+/// Deletes what a directory has of an object that was not put as a whole: `object_store` writes it
+/// under another name first, which a crash leaves there.
+pub(super) async fn delete_rest(config: &Config, key: &str) -> std::io::Result<()> {
+    let Some(folder) = folder(config) else { return Ok(()) };
+    match tokio::fs::remove_file(folder.join(format!("{key}#1"))).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Deletes an object; one that is not there is deleted.
 pub(super) async fn delete(storage: &Storage, key: &str) -> Result<(), object_store::Error> {
     match storage.delete(&Path::from(key)).await {

@@ -4,8 +4,10 @@ use store::Sql;
 
 /// Takes so much of an account's storage, if it is left.
 pub(super) const TAKE_STORAGE: Sql = Sql("INSERT INTO ticket_storage (account_id, bytes) \
-     VALUES ($1, $2) ON CONFLICT (account_id) DO UPDATE SET bytes = ticket_storage.bytes + $2 \
+     SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT) WHERE CAST($2 AS BIGINT) <= $3 \
+     ON CONFLICT (account_id) DO UPDATE SET bytes = ticket_storage.bytes + $2 \
      WHERE ticket_storage.bytes + $2 <= $3");
+pub(super) const KEPT: Sql = Sql("SELECT bytes FROM ticket_storage WHERE account_id = $1");
 pub(super) const GIVE_STORAGE: Sql =
     Sql("UPDATE ticket_storage SET bytes = bytes - COALESCE((SELECT \
      CAST(SUM(size) AS BIGINT) FROM ticket_files JOIN ticket_messages \

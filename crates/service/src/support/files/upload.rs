@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufWriter};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::kinds::FileKind;
+use super::pieces::pieces;
 use super::preview::{self, Drawn};
 use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
@@ -180,15 +181,16 @@ impl Upload {
         app: &App,
     ) -> Result<Self, Refusal>
     where
-        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
     {
-        let mut parts = multer::Multipart::new(body, boundary);
+        let mut parts = multer::Multipart::new(pieces(body), boundary);
         let mut upload = Self::default();
         let mut seen: Vec<String> = Vec::new();
         while let Some(part) = parts.next_field().await.map_err(|error| broken(&error))? {
             let name = part.name().unwrap_or_default().to_owned();
+            let shown: String = name.chars().take(64).collect();
             if seen.contains(&name) {
-                return Err(Refusal::Malformed(format!("The part {name:?} comes twice.")));
+                return Err(Refusal::Malformed(format!("The part {shown:?} comes twice.")));
             }
             if seen.len() >= 20 {
                 return Err(Refusal::Malformed("There are too many parts.".to_owned()));
@@ -203,9 +205,8 @@ impl Upload {
                     upload.internal = flag(part, "internal").await?;
                 }
                 _ if app.is_strict() => {
-                    let name: String = name.chars().take(64).collect();
                     let known = known.join(", ");
-                    let why = format!("The part {name:?} is unknown; known: {known}.");
+                    let why = format!("The part {shown:?} is unknown; known: {known}.");
                     return Err(Refusal::Malformed(why));
                 }
                 _ => {}
@@ -229,6 +230,12 @@ impl Upload {
         let words = [words[0], words[1], name];
         let internal = [u8::from(self.internal)];
         [&sha256[..], &internal, words.join("\u{1f}").as_bytes()].concat()
+    }
+
+    /// How large the file is, bytes.
+    pub(super) fn size(&self) -> i64 {
+        let size = self.file.as_ref().map_or(0, |file| file.size);
+        i64::try_from(size).unwrap_or(i64::MAX)
     }
 
     /// Judges the file and puts it into the storage, where it stays once it is committed.

@@ -54,6 +54,55 @@ pub(in crate::support) async fn write(
     retried(|| try_write(app, reader, ticket, new, claim)).await
 }
 
+/// What was written under the client's own id of a message before, or nothing where it can be
+/// written now. Asked before its file is stored.
+pub(in crate::support) async fn ahead(
+    app: &App,
+    reader: Reader<'_>,
+    ticket: &TicketId,
+    new: &NewMessage,
+    claim: &Claim,
+) -> Result<Option<Written>, Error> {
+    let before = find(app, reader, ticket).await?;
+    let written = repeated(app, &before, new, claim).await?;
+    if written.is_none() {
+        takes_more(&before)?;
+    }
+    Ok(written)
+}
+
+fn takes_more(ticket: &Ticket) -> Result<(), Error> {
+    if ticket.status == Status::Closed {
+        return Err(Error::Closed { merged_into: ticket.merged_into.clone() });
+    }
+    if ticket.last_seq >= MOST_MESSAGES {
+        let detail = format!("A ticket has at most {MOST_MESSAGES} messages. Open a new one.");
+        return Err(Error::Full(detail));
+    }
+    Ok(())
+}
+
+/// A message that its client sent before. The key of the request stands for it from now on.
+async fn repeated(
+    app: &App,
+    ticket: &Ticket,
+    new: &NewMessage,
+    claim: &Claim,
+) -> Result<Option<Written>, Error> {
+    let Some(message) = sent_before(app, ticket, new).await? else { return Ok(None) };
+    // Under the id of a note, an answer would never be seen.
+    if message.internal != new.internal {
+        let detail = "was given to a note or an answer before; each needs one of its own";
+        return Err(Error::Field { field: "client_message_id", detail });
+    }
+    if !claim.is_empty() {
+        let mut set = WriteSet::of(ticket.account.as_str());
+        claim.add_to(&mut set, message.id.as_str(), None, app.now());
+        app.db.commit(set).await?;
+    }
+    Ok(Some(Written { message, duplicate: true }))
+}
+
 async fn try_write(
     app: &App,
     reader: Reader<'_>,
@@ -62,21 +111,10 @@ async fn try_write(
     claim: &Claim,
 ) -> Result<Written, Error> {
     let before = find(app, reader, ticket).await?;
-    if let Some(message) = sent_before(app, &before, new).await? {
-        // Under the id of a note, an answer would never be seen.
-        if message.internal != new.internal {
-            let detail = "was given to a note or an answer before; each needs one of its own";
-            return Err(Error::Field { field: "client_message_id", detail });
-        }
-        return Ok(Written { message, duplicate: true });
+    if let Some(written) = repeated(app, &before, new, claim).await? {
+        return Ok(written);
     }
-    if before.status == Status::Closed {
-        return Err(Error::Closed { merged_into: before.merged_into });
-    }
-    if before.last_seq >= MOST_MESSAGES {
-        let detail = format!("A ticket has at most {MOST_MESSAGES} messages. Open a new one.");
-        return Err(Error::Full(detail));
-    }
+    takes_more(&before)?;
     let now = app.now();
     let mut set = WriteSet::of(before.account.as_str());
     let id = TicketMessageId::new(&app.clock);
