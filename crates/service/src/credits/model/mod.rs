@@ -424,7 +424,9 @@ async fn what_ends_old_holds_while_the_audit_reads_is_no_forgery() {
     // More than are read at a time.
     let charges: Vec<Charge> = (0..2_200).map(|_| charge_of(&app, 0)).collect();
     let fill = |set: &mut WriteSet| {
-        charges.iter().for_each(|charge| open(&app, set, &account, charge));
+        for charge in &charges {
+            open(&app, set, &account, charge);
+        }
     };
     assert!(commit(&app, &account, fill).await);
     seal(&app).await;
