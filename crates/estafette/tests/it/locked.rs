@@ -95,9 +95,9 @@ what `GET /v1/events` lists. How they are delivered and verified is in [webhooks
 This page is made from the code (`crates/service/src/events/catalogue.rs`); a test keeps it true,
 and another one compares the examples of what this version sends with what it does send.
 
-`data` is the object as its own `GET` shows it, what the event adds (`reason`, `error`, `button`),
-and `sequence`, which rises with every event of the object. Members may be added: ignore what you
-do not know.
+`data` is the object as its own `GET` shows it (what people wrote as their list does, without
+`raw_json`), what the event adds (`reason`, `error`, `button`), and `sequence`, which rises with
+every event of the object. Members may be added: ignore what you do not know.
 
 An event has at most 64 KiB. One that would have more has `\"truncated\": true` among its data:
 that of an email shows only the recipient that it is about, any other only `object_id`. Reading the
