@@ -58,8 +58,12 @@ pub(super) fn indexed(account: &AccountId, is_note: bool, text: &str) -> String 
     format!("{} {visible} {}", mark(account), words(text).join(" "))
 }
 
-/// What to look for: all of these words. None when the text has none.
-pub(super) fn looked_for(reader: super::Reader<'_>, text: &str) -> Option<String> {
+/// What to look for: all of these words, in what an account has. None when the text has none.
+pub(super) fn looked_for(
+    reader: super::Reader<'_>,
+    account: Option<&AccountId>,
+    text: &str,
+) -> Option<String> {
     let mut wanted: Vec<String> = words(text).into_iter().take(MOST_WORDS).collect();
     // The words that say whose a text is, and who sees it, are not for searching: no text has them.
     if wanted.iter().any(|word| word == NOTE || word == PUBLIC || is_mark(word)) {
@@ -68,8 +72,9 @@ pub(super) fn looked_for(reader: super::Reader<'_>, text: &str) -> Option<String
     if wanted.is_empty() {
         return None;
     }
-    if let super::Reader::User(account) = reader {
-        wanted.extend([mark(account), PUBLIC.to_owned()]);
+    wanted.extend(account.map(mark));
+    if matches!(reader, super::Reader::User(_)) {
+        wanted.push(PUBLIC.to_owned());
     }
     // Quoted, a word is a word for FTS5, never one of its operators.
     Some(wanted.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" "))
@@ -103,15 +108,17 @@ mod tests {
     #[test]
     fn a_user_looks_only_at_what_is_theirs_and_public() {
         let account = AccountId::stored("acc_1".to_owned());
-        let made = looked_for(Reader::User(&account), "near OR* x").unwrap();
+        let made = looked_for(Reader::User(&account), Some(&account), "near OR* x").unwrap();
         assert_eq!(made, "\"near\" \"or\" \"x\" \"acc1\" \"visibilitypublic\"");
-        assert_eq!(looked_for(Reader::Staff, "  ?! "), None);
-        assert_eq!(looked_for(Reader::Staff, "visibilitypublic"), None);
+        assert_eq!(looked_for(Reader::Staff, None, "  ?! "), None);
+        assert_eq!(looked_for(Reader::Staff, Some(&account), "visibilitypublic"), None);
+        let of_one = looked_for(Reader::Staff, Some(&account), "near").unwrap();
+        assert_eq!(of_one, "\"near\" \"acc1\"");
         let written = ["e\u{301}t\u{e9}", "ÉTÉ", "\u{ff45}t\u{e9}"];
         assert!(
-            written
-                .iter()
-                .all(|text| { looked_for(Reader::Staff, text).as_deref() == Some("\"ete\"") })
+            written.iter().all(|text| {
+                looked_for(Reader::Staff, None, text).as_deref() == Some("\"ete\"")
+            })
         );
     }
 }

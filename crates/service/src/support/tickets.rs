@@ -203,11 +203,19 @@ pub(super) async fn search(
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
-    let Some(wanted) = search::looked_for(reader, text) else { return Ok((Vec::new(), None)) };
-    let account = match reader {
-        Reader::User(account) => account.as_str(),
-        Reader::Staff => "",
+    // What is found is bounded, so that of one account is looked for where only that is asked for:
+    // others' must not stand before it.
+    let account = match (reader, &filter.account) {
+        (Reader::User(account), _) => Some(account.clone()),
+        (Reader::Staff, None) => None,
+        (Reader::Staff, Some(account)) => match AccountId::parse(account) {
+            Some(account) => Some(account),
+            None => return Ok((Vec::new(), None)),
+        },
     };
+    let wanted = search::looked_for(reader, account.as_ref(), text);
+    let Some(wanted) = wanted else { return Ok((Vec::new(), None)) };
+    let account = account.as_ref().map_or("", AccountId::as_str);
     let args = args![wanted, reader.sees_notes(), account, search::MOST_FOUND];
     let mut found: Vec<(AccountId, TicketId)> = app.db.rows(sql::SEARCH, args).await?;
     found.sort_by(|one, other| other.1.cmp(&one.1));

@@ -73,6 +73,16 @@ async fn a_search_is_of_one_account(world: &World) {
     assert_eq!(each(&list(&eve, "q=shared").await, "id"), [&of_eve]);
     let foreign = ada.account_id.replace('_', "");
     assert!(list(&eve, &format!("q=shared+{foreign}")).await.is_empty());
+    for (account, found) in [
+        (&*ada.account_id, vec![&of_ada]),
+        (&*eve.account_id, vec![&of_eve]),
+        ("acc_x", vec![]),
+        ("acc_%22%20OR%20%22shared", vec![]),
+    ] {
+        let path = format!("/support/tickets?q=shared&account_id={account}");
+        let seen = staff(world, "GET", &path).await.await.ok();
+        assert_eq!(each(seen.list(), "id"), found, "{account}");
+    }
     let all = staff(world, "GET", "/support/tickets?q=shared").await.await.ok();
     assert_eq!(each(all.list(), "id"), [&of_eve, &of_ada]);
 }

@@ -4,8 +4,8 @@ use store::Sql;
 
 pub(super) const ADD_TOKEN: Sql = Sql("INSERT INTO ticket_tokens (token_hash, ticket_id, side, \
      session_hash, expires_at) VALUES ($1, $2, $3, $4, $5)");
-/// Used once: whoever comes second finds none.
 pub(super) const TOKEN: Sql = Sql("SELECT side FROM ticket_tokens WHERE token_hash = $1");
+/// Used once: whoever comes second finds none.
 pub(super) const USE_TOKEN: Sql = Sql("DELETE FROM ticket_tokens WHERE token_hash = $1 \
      AND ticket_id = $2 AND side = $3 AND expires_at > $4 RETURNING session_hash");
 pub(super) const FORGET_TOKENS: Sql = Sql("DELETE FROM ticket_tokens WHERE token_hash IN \
