@@ -44,7 +44,7 @@ struct Nameless {
 
 fn receipt(provider_id: &str, fate: Fate) -> Receipt {
     let provider_id = Some(provider_id.to_owned());
-    Receipt { carrier: NAME.to_owned(), echo: None, provider_id, fate, error: None }
+    Receipt { carrier: NAME.to_owned(), echo: None, hint: None, provider_id, fate, error: None }
 }
 
 impl Carrier for Nameless {

@@ -177,6 +177,7 @@ mod tests {
 
     fn receipt() -> Receipt {
         Receipt {
+            hint: None,
             carrier: "simulated-sms".into(),
             echo: Some(Echo { account_id: "acc".into(), attempt_id: "att".into() }),
             provider_id: None,

@@ -173,6 +173,8 @@ pub struct Receipt {
     pub carrier: String,
     /// What it is about, where the carrier echoes our ids; else its own id says.
     pub echo: Option<Echo>,
+    /// What it came for, where its own id leads nowhere: the answer that named it was lost.
+    pub hint: Option<Echo>,
     /// The carrier's id of the message, where the receipt names it.
     pub provider_id: Option<String>,
     /// What happened.

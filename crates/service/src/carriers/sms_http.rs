@@ -252,11 +252,12 @@ impl SmsHttp {
         if whole.is_empty() { Ok(()) } else { self.door.inbound(whole).await }
     }
 
-    fn receipt(&self, report: Report, echo: Option<Echo>) -> Receipt {
-        let echo = echo.filter(|_| self.gateway.echoes());
+    fn receipt(&self, report: Report, named: Option<Echo>) -> Receipt {
+        let (echo, hint) = if self.gateway.echoes() { (named, None) } else { (None, named) };
         Receipt {
             carrier: self.name.clone(),
             echo,
+            hint,
             provider_id: Some(report.id).filter(|id| !id.is_empty()),
             fate: match report.fate {
                 ::sms_http::Fate::Sent => Fate::Sent,

@@ -182,12 +182,33 @@ async fn resolve(
     } else {
         parts::find(app, receipt, guesses, owners).await?
     };
-    let Some(place) = place else { return Ok(Taken::Nowhere) };
+    let Some(place) = place else {
+        return Box::pin(by_hint(app, receipt, owners)).await;
+    };
     // One of the same message may have come before its id was known: the first final word counts.
     if let Some(id) = place.key.as_ref().filter(|_| place.has_early) {
         Box::pin(settle_early(app, &receipt.carrier, id, owners)).await?;
     }
     take_to(app, receipt, place, owners).await
+}
+
+/// Settles an attempt whose answer was lost, and with it the carrier's id, by what the receipt came
+/// for.
+async fn by_hint(
+    app: &App,
+    receipt: &Receipt,
+    owners: &[Entry],
+) -> Result<Taken, retention::Error> {
+    let Some(hint) = &receipt.hint else { return Ok(Taken::Nowhere) };
+    let ids = AccountId::parse(&hint.account_id).zip(AttemptId::parse(&hint.attempt_id));
+    let Some((account, attempt)) = ids else { return Ok(Taken::Nowhere) };
+    let found = sql::find(app, &account, &attempt).await?.filter(|found| {
+        found.attempt.carrier == receipt.carrier && found.attempt.state == State::Unknown
+    });
+    let Some(found) = found else { return Ok(Taken::Nowhere) };
+    // Its id is kept with it, as that of one which our ids lead to.
+    let receipt = Receipt { echo: Some(hint.clone()), ..receipt.clone() };
+    take_to(app, &receipt, Place::of(found), owners).await
 }
 
 /// Settles what came before the id was known that it names. It is rare, so it is in a box, as what
@@ -320,6 +341,7 @@ async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, 
         return Ok(Taken::Nowhere);
     };
     let receipt = Receipt {
+        hint: None,
         carrier: parked.carrier.clone(),
         echo: None,
         provider_id: Some(parked.provider_id.clone()),
@@ -387,6 +409,7 @@ mod tests {
 
     fn receipt(carrier: &str, id: &str, fate: Fate) -> Incoming {
         Incoming::Receipt(Receipt {
+            hint: None,
             carrier: carrier.to_owned(),
             echo: None,
             provider_id: Some(id.to_owned()),

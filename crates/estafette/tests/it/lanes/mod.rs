@@ -338,6 +338,7 @@ impl Scene<'_> {
         let (attempt_id,): (String,) = db.row(sql, args![id]).await.unwrap().unwrap();
         let account_id = self.ada.account_id.clone();
         let receipt = Receipt {
+            hint: None,
             carrier: "stage".to_owned(),
             echo: Some(Echo { account_id, attempt_id }),
             provider_id: None,

@@ -26,6 +26,7 @@ on_every_engine!(
     a_name_that_nobody_calls_back_is_like_one_that_there_is_not,
     a_phone_that_has_it_outweighs_what_the_gateway_answers,
     a_gateway_has_no_say_in_what_another_carrier_has,
+    a_receipt_finds_the_message_whose_answer_was_lost,
 );
 
 /// More than are taken at once anywhere on the way.
@@ -154,4 +155,23 @@ async fn a_phone_that_has_it_outweighs_what_the_gateway_answers(world: &World) {
     let (sent, ()) = tokio::join!(passcode, gateway);
     assert_eq!(sent.word("status"), "delivered", "{}", sent.text);
     assert!(ada.balance().await < START, "it is charged");
+}
+
+async fn a_receipt_finds_the_message_whose_answer_was_lost(world: &World) {
+    let (far, address) = Far::open(500, "").await;
+    gateways::give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    let unknown = "SELECT COUNT(*) FROM attempts WHERE state = 'unknown'";
+    eventually(async || (crate::due::count(world, unknown).await == 1).then_some(())).await;
+    let (_, body) = far.asked.lock().unwrap()[0].clone();
+    let form = url::form_urlencoded::parse(body.as_bytes());
+    let given = form.into_owned().find(|(name, _)| name == "callback").unwrap().1;
+    let back = given.strip_prefix(HOME).unwrap();
+    world.get(Env::Live, &format!("{back}&messageId=Z9&status=delivered")).await.ok();
+    ada.sms_until(&id, "delivered").await;
+    world.advance(10_000).await;
+    world.settle().await;
+    assert_eq!(far.asked.lock().unwrap().len(), 1, "it is not sent again");
+    assert_eq!(ada.balance().await, START - PRICE);
 }

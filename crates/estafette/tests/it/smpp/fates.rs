@@ -219,6 +219,7 @@ async fn a_long_message_is_delivered_when_all_of_its_parts_are(world: &World) {
     let door = door.lock().unwrap().clone().unwrap();
     let bring = async |id: &str, fate: Fate| {
         let receipt = Receipt {
+            hint: None,
             carrier: "main".to_owned(),
             echo: None,
             provider_id: Some(id.to_owned()),

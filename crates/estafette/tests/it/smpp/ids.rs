@@ -91,6 +91,7 @@ impl Scene<'_> {
     /// A receipt with the id 16, from a number: the message `10`, if it is decimal.
     async fn bring(&self, number: &str) {
         let receipt = Receipt {
+            hint: None,
             carrier: "counting".to_owned(),
             echo: None,
             provider_id: Some("16".to_owned()),

@@ -156,6 +156,7 @@ impl Scene<'_> {
         let attempt_id = self.given()[0].attempt_id.clone();
         let account_id = self.ada.account_id.clone();
         let receipt = Receipt {
+            hint: None,
             carrier: "scripted".to_owned(),
             echo: Some(Echo { account_id, attempt_id }),
             provider_id: None,

@@ -196,6 +196,7 @@ fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: ToCome<'_>) {
     }
     let (clock, door) = (clock.clone(), door.clone());
     let receipt = Receipt {
+        hint: None,
         carrier: carrier.to_owned(),
         echo: Some(Echo {
             account_id: message.account_id.clone(),

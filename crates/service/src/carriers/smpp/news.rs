@@ -78,6 +78,7 @@ impl Inner {
         let (likely, guessed) = found.map(|found| (found.likely, found.guessed)).unzip();
         let network_error = told.network_error.map(|error| error.code.to_string());
         let receipt = Receipt {
+            hint: None,
             carrier: self.name.clone(),
             echo: None,
             provider_id: likely,
@@ -154,13 +155,14 @@ impl Inner {
         };
         let Key { account_id, attempt_id, .. } = key;
         let (carrier, echo) = (self.name.clone(), Some(Echo { account_id, attempt_id }));
-        self.bring(Receipt { carrier, echo, provider_id, fate, error });
+        self.bring(Receipt { carrier, echo, hint: None, provider_id, fate, error });
     }
 
     /// A part was refused for good while others went out: the message does not arrive.
     pub(super) fn tell_undelivered(&self, message: &Outbound, code: String) {
         let Outbound { account_id, attempt_id, .. } = message.clone();
         let receipt = Receipt {
+            hint: None,
             carrier: self.name.clone(),
             echo: Some(Echo { account_id, attempt_id }),
             provider_id: None,

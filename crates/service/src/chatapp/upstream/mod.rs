@@ -219,6 +219,7 @@ fn receipt(status: Status) -> Receipt {
         Told::Failed { class, code } => (Fate::Failed(refusal(class)), Some(code)),
     };
     Receipt {
+        hint: None,
         carrier: NAME.to_owned(),
         echo: status.echo.as_deref().and_then(read_echo),
         provider_id: Some(status.id),

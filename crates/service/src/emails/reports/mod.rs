@@ -157,7 +157,8 @@ impl Intake {
             attempt_id: attempt.id.as_str().to_owned(),
         };
         let (echo, provider_id) = (Some(echo), None);
-        let receipt = Receipt { carrier: attempt.carrier, echo, provider_id, fate, error };
+        let receipt =
+            Receipt { carrier: attempt.carrier, echo, hint: None, provider_id, fate, error };
         self.door.receipt(receipt).await
     }
 
