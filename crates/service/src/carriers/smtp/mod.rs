@@ -166,7 +166,7 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
     }
     let enhanced = Enhanced::at_start(&reply.text);
     // Without a code that says so, 550 may be about us instead of the mailbox.
-    if enhanced.is_none() && is_about_us(&reply.text) {
+    if enhanced.is_none() && is_about_us(&without_addresses(&reply.text)) {
         return if stage == Stage::Sender { Refusal::BadSender } else { Refusal::Permanent };
     }
     let meaning = bounce(reply.code, enhanced);
@@ -180,7 +180,7 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
 /// Whether a relay says that we may not use it.
 fn is_about_us(text: &str) -> bool {
     const WORDS: [&str; 6] =
-        ["relay", "not permitted", "denied", "authenticat", "not allowed", "unauthorized"];
+        ["relay", "not permitted", "access denied", "authenticat", "not allowed", "unauthorized"];
     let text = text.to_ascii_lowercase();
     WORDS.iter().any(|word| text.contains(word))
 }
@@ -252,6 +252,8 @@ mod tests {
         assert_eq!(outcome(last, "a@b.c"), hard, "that it hangs up changes nothing");
         assert_eq!(meant(recipient, 550, "relay not permitted"), Some(Refusal::Permanent));
         assert_eq!(meant(recipient, 550, "Access denied"), Some(Refusal::Permanent));
+        let named = "no such user <bob@relay.example>";
+        assert_eq!(meant(recipient, 550, named), Some(Refusal::BadRecipient));
         let closing = Sent::NotTaken(Error::Refused(reply(421, "4.3.2 closing")));
         let temporary = |found| matches!(found, Outcome::Refused { class: Refusal::Temporary, .. });
         assert!(temporary(outcome(closing, "a@b.c")));
