@@ -98,7 +98,7 @@ pub struct Mail {
     /// Header fields in front of all others that are this copy's own.
     pub front: Vec<u8>,
     /// The message (RFC 5322), shared by all copies.
-    pub message: Arc<[u8]>,
+    pub message: Arc<Vec<u8>>,
 }
 
 impl Content {

@@ -12,13 +12,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::bulk::{self, BulkResults};
+use super::large::Large;
 use super::send::{Taking, seen, send};
 use super::store::{self as sql, Stretch};
 use super::view::{self, EmailView, SentEmail};
-use super::{Error, Letter, Status, address_mac, attempts, bench, domains, parse, suppressions};
+use super::{Error, Letter, Status, address_mac, attempts, domains, parse, suppressions};
 use crate::access::caller::{Caller, ReadAccount, SendEmail};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
-use crate::app::{App, Env};
+use crate::app::App;
 use crate::carriers::Priority;
 use crate::kit::id::EmailId;
 use crate::kit::large_body;
@@ -106,17 +107,6 @@ pub struct NewEmails {
     pub messages: Vec<NewEmail>,
 }
 
-/// The memory for large bodies is one for each environment: accounts of the sandbox, which anybody
-/// may have, take none from live.
-fn room(app: &App) -> &'static large_body::Room {
-    static LIVE: large_body::Room = large_body::Room::new();
-    static SANDBOX: large_body::Room = large_body::Room::new();
-    match app.env {
-        Env::Live => &LIVE,
-        Env::Sandbox => &SANDBOX,
-    }
-}
-
 /// Send an email.
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
@@ -142,8 +132,10 @@ async fn send_email(
     body: Body,
 ) -> Result<Response, Problem> {
     let account = &caller.account;
-    let body = large_body::read(room(&app), &account.id, body).await?;
-    let (order, request) = bench(&app)
+    let large = Large::of(&app);
+    let body = large_body::read(&large.room, &account.id, body).await?;
+    let (order, request) = large
+        .bench
         .work(body.bytes.len(), || {
             let order = parse::single(&app, &body.bytes);
             let route = "POST /v1/emails";
@@ -182,8 +174,10 @@ async fn send_emails(
     body: Body,
 ) -> Result<Response, Problem> {
     let account = &caller.account;
-    let body = large_body::read(room(&app), &account.id, body).await?;
-    let (orders, request) = bench(&app)
+    let large = Large::of(&app);
+    let body = large_body::read(&large.room, &account.id, body).await?;
+    let (orders, request) = large
+        .bench
         .work(body.bytes.len(), || {
             let orders = parse::bulk(&app, &body.bytes);
             let route = "POST /v1/emails/bulk";

@@ -5,7 +5,7 @@ use store::{Error, WriteSet};
 
 use super::store::{self as sql, Change};
 use super::suppressions::{self, Reason};
-use super::{Cause, Piece, Status, Tally, opened, read_object_id, return_paths};
+use super::{Cause, Piece, Status, Tally, large, read_object_id, return_paths};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Mail, Outbound, Refusal, Script};
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then, Unsure};
@@ -33,7 +33,7 @@ impl Owner for Email {
         let Some((email, position)) = read_object_id(id) else { return Ok(None) };
         let mut piece = sql::piece(app, account, &email, position).await?;
         if let Some(piece) = &mut piece {
-            opened::fetch(app, piece).await?;
+            large::fetch(app, piece).await?;
         }
         Ok(piece)
     }
@@ -42,7 +42,7 @@ impl Owner for Email {
         if piece.is_suppressed {
             return None;
         }
-        let message = opened::of(app, piece)?;
+        let message = large::message_of(app, piece)?;
         // As stored it is as the account wrote it, with a name perhaps.
         let from = email::Mailbox::parse(&piece.from_email).ok()?.address.to_string();
         let domain = from.rsplit_once('@').map_or("", |(_, domain)| domain);

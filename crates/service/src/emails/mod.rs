@@ -12,8 +12,8 @@ mod attempts;
 mod bulk;
 mod decide;
 pub mod domains;
+mod large;
 pub mod notices;
-mod opened;
 mod parse;
 pub mod reports;
 pub mod retention;
@@ -30,10 +30,9 @@ use clock::Millis;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::{App, Env};
+use crate::app::App;
 use crate::carriers::Priority;
 use crate::credits;
-use crate::kit::heavy::Bench;
 use crate::kit::id::{AccountId, AttemptId, EmailId};
 use crate::kit::problem::Problem;
 use crate::kit::words::words;
@@ -207,7 +206,7 @@ enum Said {
     /// Here, as it is stored.
     Sealed(Arc<[u8]>),
     /// Here, as it goes out.
-    Opened(Arc<[u8]>),
+    Opened(Arc<Vec<u8>>),
 }
 
 impl Piece {
@@ -230,17 +229,6 @@ fn read_object_id(id: &str) -> Option<(EmailId, i64)> {
 /// Where what an email says is sealed for.
 fn place<'a>(account: &'a AccountId, id: &'a EmailId) -> [&'a str; 3] {
     ["email_contents", account.as_str(), id.as_str()]
-}
-
-/// Where large emails are taken in. Each environment has its own: the sandbox keeps nobody of live
-/// waiting.
-fn bench(app: &App) -> &'static Bench {
-    static LIVE: Bench = Bench::new();
-    static SANDBOX: Bench = Bench::new();
-    match app.env {
-        Env::Live => &LIVE,
-        Env::Sandbox => &SANDBOX,
-    }
 }
 
 /// The keyed hash under which an account knows an address.

@@ -8,11 +8,12 @@ use futures_util::future::try_join_all;
 use store::{CommitError, WriteSet};
 
 use super::domains::Signers;
+use super::large::Large;
 use super::parse::Order;
 use super::store::{self as sql, Change};
 use super::{
-    Cause, Email, Error, Kind, Letter, Piece, Said, Status, Tally, address_mac, bench, domains,
-    place, suppressions, unsubscribe,
+    Cause, Email, Error, Kind, Letter, Piece, Said, Status, Tally, address_mac, domains, place,
+    suppressions, unsubscribe,
 };
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
@@ -25,9 +26,6 @@ use crate::kit::id::{AccountId, AttemptId, EmailId};
 const CATEGORY: &str = "message";
 /// How long after its last try an email that no relay took may still be looked at.
 const SLACK_MS: i64 = HOUR;
-
-/// What an email says, as it is stored.
-type Sealed = Arc<[u8]>;
 
 /// How an email is taken.
 pub(super) struct Taking<'a> {
@@ -51,27 +49,28 @@ pub(super) async fn send(
     taking: Taking<'_>,
 ) -> Result<Letter, Error> {
     let price = credits::price(app, Channel::Email.as_str(), CATEGORY, "").await?;
-    let screened = screen(app, &account.id, &order).await?;
-    let outs = outs(app, account, &screened, &taking, price)?;
+    let screened = Screened { people: screen(app, &account.id, &order).await?, price };
     let is_open = domains::is_shared(app, &order.from);
     let domain = order.from.address.domain().to_owned();
     let signers = if is_open { None } else { domains::signers(app, &account.id, &domain).await? };
-    let goes_out = outs.iter().any(|out| out.way.is_some());
-    let written = bench(app).work(order.size(), || {
+    let written = Large::of(app).bench.work(order.size(), || {
+        // Places at the relay are taken when it is this one's turn: they are not for waiting.
+        let outs = outs(app, account, &order, &screened, &taking)?;
         let (mut letter, message) = letter(app, account, order, &taking, &outs);
         let message = signed(app, signers.as_ref(), message)?;
         letter.size_bytes = i64::try_from(message.len()).unwrap_or(i64::MAX);
+        let goes_out = outs.iter().any(|out| out.way.is_some());
         let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &letter.id), &message));
-        Ok::<_, Error>((letter, sealed.map(Arc::from)))
+        Ok::<_, Error>(Written { letter, outs, message: Arc::new(message), sealed })
     });
-    let (letter, sealed): (Letter, Option<Sealed>) = written.await?;
+    let Written { letter, outs, message, sealed } = written.await?;
     let mut set = WriteSet::of(account.id.as_str());
     if !is_open {
         domains::guard(&mut set, &account.id, &domain);
     }
     taking.claim.add_to(&mut set, letter.id.as_str(), None, app.now());
     sql::insert(&mut set, &letter);
-    if let Some(sealed) = &sealed {
+    if let Some(sealed) = sealed {
         sql::insert_content(&mut set, &account.id, &letter.id, sealed);
     }
     for Out { kind, piece, way } in &outs {
@@ -84,7 +83,7 @@ pub(super) async fn send(
         sql::tell(app, &mut set, &out.piece, Change::default());
     }
     match app.db.commit(set).await {
-        Ok(_) => go(app, outs, sealed.as_ref()),
+        Ok(_) => go(app, outs, &message),
         Err(CommitError::Rejected(sql::EXISTS)) => {}
         Err(error) => {
             return Err(refused(app, account, domain, letter.charged_credits, error).await);
@@ -93,20 +92,30 @@ pub(super) async fn send(
     Ok(letter)
 }
 
-fn go(app: &App, outs: Vec<Out>, sealed: Option<&Sealed>) {
+fn go(app: &App, outs: Vec<Out>, message: &Arc<Vec<u8>>) {
     for Out { mut piece, way, .. } in outs {
         if let Some((slot, attempt)) = way {
-            piece.said = sealed.map(|sealed| Said::Sealed(Arc::clone(sealed)));
+            piece.said = Some(Said::Opened(Arc::clone(message)));
             slot.go(app, Leg::<Email>::new(piece, attempt));
         }
     }
 }
 
-/// An order whose recipients were compared with the account's suppression list.
-struct Screened<'a> {
-    order: &'a Order,
-    /// In the order's order.
+/// An email that is to be stored, and what goes out of it.
+struct Written {
+    letter: Letter,
+    outs: Vec<Out>,
+    message: Arc<Vec<u8>>,
+    /// As it is stored, where it goes out at all.
+    sealed: Option<Vec<u8>>,
+}
+
+/// What was looked up for an order.
+struct Screened {
+    /// Its recipients, in its order, compared with the account's suppression list.
     people: Vec<Person>,
+    /// Credits for each.
+    price: i64,
 }
 
 /// What is known of a recipient.
@@ -116,30 +125,25 @@ struct Person {
     is_suppressed: bool,
 }
 
-async fn screen<'a>(
-    app: &App,
-    account: &AccountId,
-    order: &'a Order,
-) -> Result<Screened<'a>, Error> {
+async fn screen(app: &App, account: &AccountId, order: &Order) -> Result<Vec<Person>, Error> {
     let looks = order.recipients.iter().map(|(_, mailbox)| async move {
         let address_mac = address_mac(app, account, &mailbox.address);
         let is_scripted = app.carriers.scripted(&mailbox.address) == Some(Script::Suppressed);
         let is_suppressed = is_scripted || suppressions::has(app, account, &address_mac).await?;
         Ok::<_, Error>(Person { address_mac, is_suppressed })
     });
-    Ok(Screened { order, people: try_join_all(looks).await? })
+    try_join_all(looks).await
 }
 
 fn outs(
     app: &App,
     account: &Account,
-    screened: &Screened<'_>,
+    order: &Order,
+    Screened { people, price }: &Screened,
     taking: &Taking<'_>,
-    price: i64,
 ) -> Result<Vec<Out>, Error> {
     let last_try_s: i64 = app.config.email.retry_schedule_s.iter().sum();
     let give_up_at = app.now() + last_try_s * 1_000 + SLACK_MS;
-    let Screened { order, people } = screened;
     let mut outs = Vec::with_capacity(people.len());
     let recipients = (0_i64..).zip(&order.recipients).zip(people);
     for ((position, (kind, mailbox)), person) in recipients {
@@ -153,7 +157,7 @@ fn outs(
             cause: None,
             detail: None,
             attempt: AttemptId::stored(String::new()),
-            credits: price,
+            credits: *price,
             change_count: 0,
             from_email: order.from.address.as_str().to_owned(),
             valid_until: give_up_at,
@@ -175,7 +179,7 @@ fn outs(
             channel: Channel::Email,
             to: &address,
             priority: taking.priority,
-            credits: price,
+            credits: *price,
             give_up_at,
         };
         let slot = dispatch::slot(app, &leg).ok_or(Error::NoCarrier)?;

@@ -45,12 +45,12 @@ const PIECE: Sql = Sql("SELECT r.account_id, r.email_id, r.position, r.mailbox, 
      e.valid_until, CASE WHEN EXISTS (SELECT 1 FROM email_suppressions s \
        WHERE s.account_id = r.account_id AND s.address_mac = r.address_mac) \
        THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, \
-     CASE WHEN r.status = 'queued' AND e.size_bytes <= 262144 THEN (SELECT c.sealed \
+     CASE WHEN r.status = 'queued' AND e.size_bytes <= $1 THEN (SELECT c.sealed \
        FROM email_contents c WHERE c.account_id = r.account_id AND c.email_id = r.email_id) \
-       ELSE NULL END, e.size_bytes \
+       ELSE NULL END \
      FROM email_recipients r JOIN emails e \
      ON e.account_id = r.account_id AND e.email_id = r.email_id \
-     WHERE r.account_id = $1 AND r.email_id = $2 AND r.position = $3");
+     WHERE r.account_id = $2 AND r.email_id = $3 AND r.position = $4");
 const CONTENT: Sql =
     Sql("SELECT sealed FROM email_contents WHERE account_id = $1 AND email_id = $2");
 const INSERT: Sql =
@@ -132,11 +132,9 @@ impl FromRow for Recipient {
 impl FromRow for Piece {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let cause: Option<String> = row.take(6)?;
-        let (sealed, size): (Option<Vec<u8>>, i64) = (row.take(14)?, row.take(15)?);
+        let sealed: Option<Vec<u8>> = row.take(14)?;
         let status: Status = row.take(5)?;
-        let is_large = heavy::is_large(usize::try_from(size).unwrap_or_default());
-        let is_stored = status == Status::Queued && is_large;
-        let stored = is_stored.then_some(Said::Stored);
+        let stored = (status == Status::Queued).then_some(Said::Stored);
         Ok(Self {
             account: row.take(0)?,
             email: row.take(1)?,
@@ -152,7 +150,7 @@ impl FromRow for Piece {
             from_email: row.take(11)?,
             valid_until: row.take(12)?,
             is_suppressed: row.take::<i64>(13)? == 1,
-            said: stored.or_else(|| sealed.map(|sealed| Said::Sealed(sealed.into()))),
+            said: sealed.map(|sealed| Said::Sealed(sealed.into())).or(stored),
         })
     }
 }
@@ -211,7 +209,9 @@ pub(super) async fn piece(
     email: &EmailId,
     position: i64,
 ) -> Result<Option<Piece>, Error> {
-    app.db.row(PIECE, args![account, email, position]).await
+    // What is larger is read apart, once for all recipients.
+    let small = i64::try_from(heavy::SMALL).unwrap_or(i64::MAX);
+    app.db.row(PIECE, args![small, account, email, position]).await
 }
 
 /// What an email says, sealed.
@@ -244,8 +244,13 @@ pub(super) fn insert(set: &mut WriteSet, letter: &Letter) {
     set.guard(INSERT, args, EXISTS);
 }
 
-pub(super) fn insert_content(set: &mut WriteSet, account: &AccountId, id: &EmailId, sealed: &[u8]) {
-    set.push(INSERT_CONTENT, args![account, id, sealed.to_vec()]);
+pub(super) fn insert_content(
+    set: &mut WriteSet,
+    account: &AccountId,
+    id: &EmailId,
+    sealed: Vec<u8>,
+) {
+    set.push(INSERT_CONTENT, args![account, id, sealed]);
 }
 
 pub(super) fn insert_recipient(set: &mut WriteSet, piece: &Piece, kind: Kind) {

@@ -5,7 +5,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
 /// Contents up to this size, bytes, are worked on at once.
-const SMALL: usize = 256 * 1024;
+pub const SMALL: usize = 256 * 1024;
 
 /// Whether contents of this size, bytes, are worked on beside the rest.
 #[must_use]

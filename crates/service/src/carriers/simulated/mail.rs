@@ -74,7 +74,7 @@ pub struct SimulatedMail {
     seen: Mutex<HashMap<String, u8>>,
     bench: Bench,
     /// The last large message, as it was read: its other recipients get the same.
-    last: Mutex<Option<(Weak<[u8]>, ReceivedMail)>>,
+    last: Mutex<Option<(Weak<Vec<u8>>, ReceivedMail)>>,
 }
 
 impl SimulatedMail {
