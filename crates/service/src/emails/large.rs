@@ -1,6 +1,6 @@
-//! Large emails: the memory for their bodies as they come in, the bench where they are taken in, and
-//! what they say while copies of them go out, read and opened once for all copies that do at the
-//! same time. So neither time nor memory grows with the number of copies.
+//! Large emails: the memory for their bodies as they come in, the bench where they are taken in,
+//! and what they say while copies of them go out, read and opened once for all copies that do at
+//! the same time. So neither time nor memory grows with the number of copies.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -20,8 +20,8 @@ pub(super) struct Large {
     pub(super) room: Room,
     /// Where they are taken in.
     pub(super) bench: Bench,
-    /// What goes out now, by the email's id. Held while one is read and opened: all of them together
-    /// take a core at most.
+    /// What goes out now, by the email's id. Held while one is read and opened: all of them
+    /// together take a core at most.
     going_out: Mutex<Option<HashMap<String, Weak<Vec<u8>>>>>,
 }
 
