@@ -18,6 +18,7 @@ on_every_engine!(
     a_passcode_that_waited_costs_and_reads_like_any_other,
     a_copy_that_never_left_the_queue_costs_nothing,
     a_passcode_that_waits_for_the_chatapp_falls_back_in_time,
+    a_passcode_that_waited_and_whose_sms_is_owed_gets_it,
     a_refusal_after_the_lease_is_the_answer,
     an_acceptance_after_the_lease_is_paid_for,
     what_is_refused_after_the_lease_goes_by_the_next_carrier,
@@ -159,6 +160,23 @@ async fn a_copy_that_never_left_the_queue_costs_nothing(world: &World) {
 }
 
 async fn a_passcode_that_waits_for_the_chatapp_falls_back_in_time(world: &World) {
+    falls_back(world, async || world.advance(5_000).await).await;
+}
+
+async fn a_passcode_that_waited_and_whose_sms_is_owed_gets_it(world: &World) {
+    falls_back(world, async || {
+        // Nobody can say what it costs, for both.
+        world.faults.plan_reads("SELECT credits FROM prices", 2);
+        world.advance(5_000).await;
+        eventually(async || (world.faults.reads_left() == 0).then_some(())).await;
+        world.settle().await;
+        world.advance(2_100).await;
+    })
+    .await;
+}
+
+/// Two passcodes, of which the second waits for the first, and what makes them fall back.
+async fn falls_back(world: &World, comes: impl AsyncFn()) {
     let (chatapp, sms) = (Clerk::new("chat"), Clerk::new("sms"));
     let ada = scene(world, &[&chatapp], &[&sms]).await;
     let (first, second) = (phone("5671"), phone("5672"));
@@ -169,7 +187,7 @@ async fn a_passcode_that_waits_for_the_chatapp_falls_back_in_time(world: &World)
         let queued = "SELECT COUNT(*) FROM attempts WHERE state = 'queued'";
         eventually(async || (count(world, queued).await == 1).then_some(())).await;
         world.advance(15_100).await;
-        world.advance(5_000).await;
+        comes().await;
         sms.until_given(2).await;
         chatapp.lets(2);
     };

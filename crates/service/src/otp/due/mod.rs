@@ -141,6 +141,7 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
         | State::Refused
         | State::Failed
         | State::Lapsed
+        | State::Expired
             if challenge.falls_back() =>
         {
             let why = unheard(&attempt);
