@@ -268,6 +268,7 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     objects.append(&mut of_support::naming(app, account, Known::Number(number)).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
+    follow_the_fence(app).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
     let chatapp = of_chatapp::erase(app, account, number).await?;
@@ -279,6 +280,12 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     }
     let emails = of_emails::Erased::default();
     Ok(Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages })
+}
+
+/// A command has no upkeep beside it, and what was before may have taken long: what is given back
+/// now is behind the fence of now.
+async fn follow_the_fence(app: &App) -> Result<(), Error> {
+    Ok(seals::refresh(app).await?)
 }
 
 /// The same of somebody who is known by an email address.
@@ -293,6 +300,7 @@ async fn of_mailbox(
     for text in [key.as_str(), written] {
         erase_events(app, account, text, &objects).await?;
     }
+    follow_the_fence(app).await?;
     let emails = of_emails::erase(app, account, address).await?;
     let ticket_messages = of_support::erase(app, account, Known::Address(address)).await?;
     erase_events(app, account, &key, &objects).await?;
@@ -335,9 +343,6 @@ async fn erase_everywhere(app: &App, recipient: &Person) -> Result<Erased, Error
         if some.is_empty() {
             return Ok(erased);
         }
-        // A command that runs for long has no upkeep beside it, and gives back what is held: behind
-        // the fence of now, not that of its beginning.
-        seals::refresh(app).await?;
         let erasures = some.iter().map(|account| of_account(app, account, recipient));
         for done in join_all(erasures).await {
             erased.add(done?);

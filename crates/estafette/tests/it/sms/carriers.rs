@@ -11,6 +11,7 @@ use estafette::carriers::{
     Carrier, Carriers, Door, Echo, Fate, Outbound, Outcome, Pace, Receipt, Refusal,
 };
 use estafette::credits::{audit, seals};
+use estafette::kit::id::AccountId;
 use estafette::kit::msisdn::Msisdn;
 use estafette::retention::{self, Person};
 use estafette::wiring;
@@ -37,6 +38,7 @@ on_every_engine!(
     a_restart_takes_up_what_was_queued,
     a_message_of_ten_segments_is_one_submission_of_the_whole_text,
     an_erasure_by_a_command_that_began_before_the_fence_is_no_forgery,
+    so_is_one_of_a_single_account,
 );
 
 const START: i64 = 1_000;
@@ -399,6 +401,14 @@ async fn a_message_of_ten_segments_is_one_submission_of_the_whole_text(world: &W
 }
 
 async fn an_erasure_by_a_command_that_began_before_the_fence_is_no_forgery(world: &World) {
+    erased_behind_the_fence(world, false).await;
+}
+
+async fn so_is_one_of_a_single_account(world: &World) {
+    erased_behind_the_fence(world, true).await;
+}
+
+async fn erased_behind_the_fence(world: &World, is_of_one: bool) {
     let scene = scene(world).await;
     scene.answers((0..100).map(|_| refused(Refusal::Temporary)));
     let command = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
@@ -413,7 +423,9 @@ async fn an_erasure_by_a_command_that_began_before_the_fence_is_no_forgery(world
         eventually(sealed).await;
     }
     let person = Person::Phone(Msisdn::once_valid(&phone("5678")).unwrap());
-    let erased = retention::erase(&command.live, &person, None, By::CLI).await.unwrap();
+    let account = AccountId::parse(&scene.ada.account_id).filter(|_| is_of_one);
+    let erased = retention::erase(&command.live, &person, account.as_ref(), By::CLI).await;
+    let erased = erased.unwrap();
     assert_eq!((erased.sms.messages, erased.sms.ended), (1, 1));
     command.close().await;
     scene.until(&id, "failed").await;
