@@ -121,7 +121,8 @@ impl SmsHttp {
         let segments = Segments::of(text, Reference::Octet).ok();
         let encoding = segments.as_ref().map(Segments::encoding);
         let national = msisdn::national(to.e164()).unwrap_or_default();
-        let callback_url = self.callback_url(outbound);
+        let segments = segments.map_or(1, |segments| segments.count());
+        let callback_url = self.callback_url(outbound, segments);
         let message = Message {
             to: to.e164(),
             from: if outbound.sender.is_empty() { &self.settings.sender } else { &outbound.sender },
@@ -132,7 +133,7 @@ impl SmsHttp {
             is_unicode: encoding != Some(Encoding::Gsm7),
             to_national: &national,
             class: Class::of(outbound.priority).as_str(),
-            segments: segments.map_or(1, |segments| segments.count()),
+            segments,
         };
         match request(&self.settings, &self.gateway, &message) {
             Ok(request) => self.exchange(outbound, request).await,
@@ -191,13 +192,17 @@ impl SmsHttp {
 
     /// Where the gateway tells what becomes of a message. It proves itself by the token, and brings
     /// our ids back.
-    fn callback_url(&self, outbound: &Outbound) -> String {
+    fn callback_url(&self, outbound: &Outbound, segments: usize) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         if !self.settings.callback_token.is_empty() {
             query.append_pair("token", self.settings.callback_token.expose());
         }
         query.append_pair("account", &outbound.account_id);
         query.append_pair("attempt", &outbound.attempt_id);
+        // Receipts may then be about one of them, which only their ids tell.
+        if segments > 1 && !self.gateway.echoes() {
+            query.append_pair("segments", &segments.to_string());
+        }
         format!("{}?{}", self.callback_url, query.finish())
     }
 
@@ -224,6 +229,7 @@ impl SmsHttp {
             tracing::info!(carrier, "a callback brought nothing that its description knows");
         }
         let echo = incoming.parameter("account").zip(incoming.parameter("attempt"));
+        let echo = echo.filter(|_| incoming.parameter("segments").is_none());
         let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         for report in brought.reports {
             let receipt = self.receipt(report, echo.clone());

@@ -116,6 +116,10 @@ async fn attempt<O: Owner>(
     {
         return Err(Unwritten::Stale);
     }
+    // Nobody knows more than due work did, and when it looks again stands.
+    if outcome == Outcome::Unknown && leg.attempt.state == State::Unknown {
+        return Ok(Next::Nothing(Carried::Moved));
+    }
     if let Outcome::Refused { class, .. } = &outcome {
         if let Some(lane) = failover::inline(app, leg, *class)
             && reroute(app, leg, &lane).await?

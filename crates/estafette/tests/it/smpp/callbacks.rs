@@ -18,7 +18,7 @@ use super::gateways::{self, Far, HOME};
 use super::rude::{Manners, Rude};
 use super::{PRICE, START, carrier, sender, settings, until_up};
 use crate::on_every_engine;
-use crate::world::tenant::phone;
+use crate::world::tenant::{Tenant, phone};
 use crate::world::{World, eventually};
 
 on_every_engine!(
@@ -27,6 +27,7 @@ on_every_engine!(
     a_phone_that_has_it_outweighs_what_the_gateway_answers,
     a_gateway_has_no_say_in_what_another_carrier_has,
     a_receipt_finds_the_message_whose_answer_was_lost,
+    a_receipt_of_one_segment_says_nothing_of_a_long_message_whose_answer_was_lost,
 );
 
 /// More than are taken at once anywhere on the way.
@@ -157,21 +158,43 @@ async fn a_phone_that_has_it_outweighs_what_the_gateway_answers(world: &World) {
     assert!(ada.balance().await < START, "it is charged");
 }
 
-async fn a_receipt_finds_the_message_whose_answer_was_lost(world: &World) {
-    let (far, address) = Far::open(500, "").await;
-    gateways::give(world, "vonage", address).await;
-    let ada = sender(world, "ada").await;
-    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+/// The id of a message whose answer was lost, and where its receipts go.
+async fn lost(world: &World, far: &Far, ada: &Tenant<'_>, text: &str) -> (String, String) {
+    let id = ada.text(json!({"to": phone("5678"), "text": text})).await.ok().word("id").to_owned();
     let unknown = "SELECT COUNT(*) FROM attempts WHERE state = 'unknown'";
     eventually(async || (crate::due::count(world, unknown).await == 1).then_some(())).await;
     let (_, body) = far.asked.lock().unwrap()[0].clone();
     let form = url::form_urlencoded::parse(body.as_bytes());
     let given = form.into_owned().find(|(name, _)| name == "callback").unwrap().1;
-    let back = given.strip_prefix(HOME).unwrap();
+    (id, given.strip_prefix(HOME).unwrap().to_owned())
+}
+
+async fn a_receipt_finds_the_message_whose_answer_was_lost(world: &World) {
+    let (far, address) = Far::open(500, "").await;
+    gateways::give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    let (id, back) = lost(world, &far, &ada, "hi").await;
     world.get(Env::Live, &format!("{back}&messageId=Z9&status=delivered")).await.ok();
     ada.sms_until(&id, "delivered").await;
     world.advance(10_000).await;
     world.settle().await;
     assert_eq!(far.asked.lock().unwrap().len(), 1, "it is not sent again");
     assert_eq!(ada.balance().await, START - PRICE);
+}
+
+async fn a_receipt_of_one_segment_says_nothing_of_a_long_message_whose_answer_was_lost(
+    world: &World,
+) {
+    let (far, address) = Far::open(500, "").await;
+    gateways::give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    let (id, back) = lost(world, &far, &ada, &"x".repeat(200)).await;
+    for status in ["delivered", "rejected"] {
+        world.get(Env::Live, &format!("{back}&messageId=Z9&status={status}")).await.ok();
+    }
+    world.settle().await;
+    let unknown = "SELECT COUNT(*) FROM attempts WHERE state = 'unknown'";
+    assert_eq!(crate::due::count(world, unknown).await, 1);
+    assert_eq!(ada.sms(&id).await.ok().field("error"), &Value::Null);
+    assert_eq!(ada.balance().await, START - 2 * PRICE, "held");
 }
