@@ -77,24 +77,19 @@ async fn spend(
     given: &Secret,
 ) -> Result<[u8; 32], Ending> {
     let hash = sha256(given.expose().as_bytes());
+    let broken = |error: CommitError| {
+        tracing::warn!(%error, "a one-use token was not looked up");
+        Ending::Broken
+    };
     // Whoever guesses writes nothing.
-    match app.db.row::<(String,)>(sql::TOKEN, args![hash]).await {
-        Ok(Some(_)) => {}
-        Ok(None) => return Err(Ending::NoToken),
-        Err(error) => {
-            tracing::warn!(%error, "a one-use token was not looked up");
-            return Err(Ending::Broken);
-        }
-    }
+    let found: Result<Option<(String,)>, _> = app.db.row(sql::TOKEN, args![hash]).await;
+    found.map_err(|error| broken(error.into()))?.ok_or(Ending::NoToken)?;
     let mut set = WriteSet::of(ticket.as_str());
     set.returning(sql::USE_TOKEN, args![hash, ticket, side.as_str(), app.now()], USED);
     let done = match app.db.commit(set).await {
         Ok(done) => done,
         Err(CommitError::Rejected(_)) => return Err(Ending::NoToken),
-        Err(error) => {
-            tracing::warn!(%error, "a one-use token was not looked up");
-            return Err(Ending::Broken);
-        }
+        Err(error) => return Err(broken(error)),
     };
     let session: Result<(Vec<u8>,), _> = done.only();
     let session = session.ok().and_then(|(hash,)| hash.try_into().ok());
