@@ -5,6 +5,7 @@ mod description;
 mod edge;
 mod intake;
 mod listen;
+mod listeners;
 mod opening;
 mod outgo;
 mod pace;
@@ -63,6 +64,7 @@ use crate::{chores, credits, events, inbound, rotation, senders, support, webhoo
 pub use checks::{can_listen, certificate_ends, check_carriers, check_tls, trusted};
 pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
+pub(crate) use listeners::Listeners;
 pub use opening::{OpenError, must_exist};
 pub(crate) use opening::{place_of, vault};
 pub(crate) use shared_clock::follow as follow_clock;
@@ -333,10 +335,25 @@ impl Service {
 /// # Errors
 /// When another process serves from the same file, an address is taken, or the database can never
 /// be used as it is.
-pub async fn start(mut service: Service) -> anyhow::Result<Running> {
+pub async fn start(service: Service) -> anyhow::Result<Running> {
     service.live.db.reserve().await?;
+    let listeners = Listeners::bind(&service.live.config)?;
+    begin(service, listeners).await
+}
+
+/// The same on addresses that are taken already.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) async fn start_on(service: Service, on: Listeners) -> anyhow::Result<Running> {
+    service.live.db.reserve().await?;
+    begin(service, on).await
+}
+
+async fn begin(mut service: Service, on: Listeners) -> anyhow::Result<Running> {
     let (stop, stopped) = watch::channel(false);
-    let (addresses, mut tasks) = listen_everywhere(&service, &stopped)?;
+    let addresses = on.addresses()?;
+    let mut tasks = serve_everywhere(&service, on, &stopped)?;
     if let Err(error) = opening::wait(&service).await {
         tasks.iter().for_each(JoinHandle::abort);
         service.close().await;
@@ -385,19 +402,14 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     Ok(Running { addresses, service, stop, tasks, desks })
 }
 
-fn listen_everywhere(
+fn serve_everywhere(
     service: &Service,
+    on: Listeners,
     stopped: &watch::Receiver<bool>,
-) -> anyhow::Result<(Addresses, Vec<JoinHandle<()>>)> {
+) -> anyhow::Result<Vec<JoinHandle<()>>> {
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
     let entrance = Entrance::open(&live_app.config.server)?;
-    let Listeners { live, sandbox, metrics, reports } = Listeners::bind(&live_app.config)?;
-    let addresses = Addresses {
-        live: live.address()?,
-        sandbox: sandbox.address()?,
-        metrics: metrics.address()?,
-        reports: reports.as_ref().map(Listener::address).transpose()?,
-    };
+    let Listeners { live, sandbox, metrics, reports } = on;
     let stop = || stopped.clone();
     let mut tasks = vec![
         entrance.serve(live, live_app, routes::router(live_app), stop()),
@@ -407,31 +419,7 @@ fn listen_everywhere(
     let intake = Intake::new(live_app, &service.live_door);
     tasks.extend(reports.map(|listener| listen::serve_reports(listener, live_app, intake, stop())));
     tasks.extend(entrance.keep_fresh(stop()));
-    Ok((addresses, tasks))
-}
-
-/// All that the settings say to listen on.
-struct Listeners {
-    live: Listener,
-    sandbox: Listener,
-    metrics: Listener,
-    /// Where reports of emails come in.
-    reports: Option<Listener>,
-}
-
-impl Listeners {
-    fn bind(config: &Config) -> anyhow::Result<Self> {
-        let server = &config.server;
-        let reports = config.email.reports.parse().ok();
-        Ok(Self {
-            live: Listener::bind(server.live, "server.live", "live")?,
-            sandbox: Listener::bind(server.sandbox, "server.sandbox", "sandbox")?,
-            metrics: Listener::bind(server.metrics, "server.metrics", "metrics")?,
-            reports: reports
-                .map(|address| Listener::bind(address, "email.reports", "reports"))
-                .transpose()?,
-        })
-    }
+    Ok(tasks)
 }
 
 impl Running {

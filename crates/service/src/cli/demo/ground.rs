@@ -1,6 +1,5 @@
 //! The demo's environment: its own data directory, free ports, and no real carriers.
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -10,7 +9,7 @@ use store::Db;
 use crate::cli::output::Output;
 use crate::config::{self, Config, Flags};
 use crate::kit::secret::Secret;
-use crate::wiring;
+use crate::wiring::{self, Listeners};
 
 /// A file that says that a directory was made by the demo, so that it may be removed.
 const MARK: &str = ".made-by-estafette-demo";
@@ -52,16 +51,26 @@ impl Ground {
     }
 }
 
+/// All that a demo starts with.
+pub(super) struct Prepared {
+    pub(super) config: Config,
+    pub(super) ground: Ground,
+    pub(super) listeners: Listeners,
+}
+
 /// Settings that touch nothing outside the demo but the database that it was lent, from those of
 /// the operator.
 pub(super) fn prepare(
     config: Config,
     database: Option<Secret>,
     output: Output,
-) -> anyhow::Result<(Config, Ground)> {
+) -> anyhow::Result<Prepared> {
     let flags = Flags { engines: config.database.engines, ..Flags::default() };
     let mut defaults = config::load(None, std::iter::empty(), flags)?;
-    let (server, has_moved) = free_ports(&config, output)?;
+    // Kept from here on: a port that is let go may be somebody else's a moment later.
+    let served = Config { server: config.server.clone(), ..defaults.clone() };
+    let listeners = Listeners::bind_or_move(&served)?;
+    let (server, has_moved) = moved(&config.server, &listeners, output)?;
     // A second demo beside the first must not remove the data of that.
     let name =
         if has_moved { format!("demo-{}", server.sandbox.port()) } else { "demo".to_owned() };
@@ -95,7 +104,8 @@ pub(super) fn prepare(
     if let Some(file) = file.as_ref().filter(|file| file.exists()) {
         bail!("{} is there already; {ANOTHER}", file.display());
     }
-    Ok((config, Ground { directory, made_above, is_lent, file }))
+    let ground = Ground { directory, made_above, is_lent, file };
+    Ok(Prepared { config, ground, listeners })
 }
 
 const ANOTHER: &str = "give the demo a database without tables, or none";
@@ -130,19 +140,20 @@ fn claim(directory: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot make {}", directory.display()))
 }
 
-/// The listeners, each moved to a free port if its own is taken, and whether any was.
-fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server, bool)> {
-    let mut server = config.server.clone();
+/// The settings with the addresses that were taken, and whether any is not as it was set.
+fn moved(
+    server: &config::Server,
+    listeners: &Listeners,
+    output: Output,
+) -> anyhow::Result<(config::Server, bool)> {
+    let mut server = server.clone();
+    let got = listeners.addresses()?;
     let mut has_moved = false;
-    // Held until all three are known, so that none is given out twice.
-    let mut held = Vec::new();
-    for address in [&mut server.live, &mut server.sandbox, &mut server.metrics] {
-        let listener = match TcpListener::bind(*address) {
-            Ok(listener) => listener,
-            Err(_) => TcpListener::bind(SocketAddr::new(address.ip(), 0))
-                .with_context(|| format!("cannot listen on {}", address.ip()))?,
-        };
-        let got = listener.local_addr()?;
+    for (address, got) in [
+        (&mut server.live, got.live),
+        (&mut server.sandbox, got.sandbox),
+        (&mut server.metrics, got.metrics),
+    ] {
         if got != *address {
             output.tell(&match address.port() {
                 0 => format!("Using {got}."),
@@ -151,7 +162,6 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
             has_moved = true;
         }
         *address = got;
-        held.push(listener);
     }
     // Nobody balances load between demos.
     server.drain_accept_ms = 0;
@@ -165,6 +175,8 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn config(data_dir: &Path) -> Config {
@@ -192,17 +204,19 @@ mod tests {
         assert!(!directory.join("old").exists());
     }
 
-    #[test]
-    fn a_taken_port_is_exchanged_for_a_free_one() {
+    #[tokio::test]
+    async fn a_taken_port_is_exchanged_for_a_free_one_that_nobody_else_gets() {
         let folder = tempfile::tempdir().unwrap();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = config(folder.path());
         config.server.sandbox = taken.local_addr().unwrap();
-        let (prepared, ground) = prepare(config, None, Output::new(true)).unwrap();
-        assert_ne!(prepared.server.sandbox, taken.local_addr().unwrap());
-        assert_ne!(prepared.server.sandbox.port(), prepared.server.live.port());
-        assert_eq!(prepared.server.sandbox_url, format!("http://{}", prepared.server.sandbox));
-        ground.clear();
-        assert!(!prepared.data_dir.exists());
+        let prepared = prepare(config, None, Output::new(true)).unwrap();
+        let server = &prepared.config.server;
+        assert_ne!(server.sandbox, taken.local_addr().unwrap());
+        assert_ne!(server.sandbox.port(), server.live.port());
+        assert_eq!(server.sandbox_url, format!("http://{}", server.sandbox));
+        assert!(TcpListener::bind(server.sandbox).is_err(), "it is kept until the service starts");
+        prepared.ground.clear();
+        assert!(!prepared.config.data_dir.exists());
     }
 }

@@ -16,7 +16,8 @@ use super::signals::told_to_stop;
 use crate::config::Config;
 use crate::kit::secret::Secret;
 use crate::schema::MIGRATIONS;
-use crate::wiring::{self, Service};
+use crate::wiring::{self, Running};
+use ground::Prepared;
 use steps::Tour;
 
 /// Runs the demo, in `database` if there is one; with `once` it stops after the last step.
@@ -26,13 +27,18 @@ pub(super) async fn run(
     once: bool,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let (config, ground) = ground::prepare(config, database, output)?;
+    let Prepared { config, ground, listeners } = ground::prepare(config, database, output)?;
     let service = super::open_or_make(config.clone(), output)?;
     let lent = ground.is_lent().then(|| service.live.db.clone());
     if let Some(db) = &lent {
         ground::must_be_new(db).await?;
     }
-    let shown = show(service, &config, once, output).await;
+    let shown = async {
+        service.migrate().await?;
+        let running = wiring::start_on(service, listeners).await?;
+        show(running, &config, once, output).await
+    };
+    let shown = shown.await;
     // Also what was made before a failure. Its master key is known to nobody.
     if let Some(db) = lent.filter(|_| config.database.is_shared()) {
         db.unmake(MIGRATIONS).await.context("the demo's tables are still there")?;
@@ -43,13 +49,11 @@ pub(super) async fn run(
 
 /// Runs the service until the tour is over, or until it is told to stop.
 async fn show(
-    service: Service,
+    running: Running,
     config: &Config,
     once: bool,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    service.migrate().await?;
-    let running = wiring::start(service).await?;
     let addresses = Addresses::of(&running.addresses, config);
     output.tell(&format!(
         "The service runs on this machine: live {}, sandbox {}. What follows is a user of the \
