@@ -80,7 +80,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn submission(key: String, message: Message, clock: &Clock) -> Submission<String> {
     let (operation, expires_at) = (Operation::Submit, clock.now() + clock::MINUTE);
-    Submission { key, operation, message, segments: 1, lane: Lane::Normal, expires_at }
+    Submission {
+        key,
+        owner: String::new(),
+        operation,
+        message,
+        segments: 1,
+        lane: Lane::Normal,
+        expires_at,
+    }
 }
 
 fn parts(to: &str, text: &str, reference: u16) -> Vec<Message> {

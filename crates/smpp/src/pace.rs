@@ -10,8 +10,8 @@ const LONGEST_PAUSE_MS: i64 = 30_000;
 /// How often the rate recovers by a twentieth of what is configured.
 const RECOVERY_MS: i64 = 10_000;
 
-/// The pace of one session. It pauses all of it, because a message that steps back alone would be
-/// overtaken by its successors.
+/// The pace of one session. A centre that throttles pauses all of it, because a message that steps
+/// back alone would be overtaken by its successors; whose messages are throttled alone is `Blame`'s.
 #[derive(Debug)]
 pub struct Pace {
     /// Segments in a second; 0 = no limit.
@@ -21,6 +21,8 @@ pub struct Pace {
     stock: i64,
     filled_at: Millis,
     paused_until: Millis,
+    /// When the centre asked for the pause, or said again that it does, until it takes one.
+    asked_at: Option<Millis>,
     next_pause_ms: i64,
     recovered_at: Millis,
 }
@@ -35,6 +37,7 @@ impl Pace {
             stock: 1_000,
             filled_at: now,
             paused_until: Millis(i64::MIN),
+            asked_at: None,
             next_pause_ms: FIRST_PAUSE_MS,
             recovered_at: now,
         }
@@ -42,9 +45,11 @@ impl Pace {
 
     /// When the next message may go: `now` or later.
     pub fn ready_at(&mut self, now: Millis) -> Millis {
-        if now < self.paused_until {
-            return self.paused_until;
-        }
+        self.refilled_at(now).max(self.paused_until)
+    }
+
+    /// When the rate lets the next one go, whatever the centre asked for.
+    fn refilled_at(&mut self, now: Millis) -> Millis {
         if self.configured == 0 {
             return now;
         }
@@ -57,6 +62,25 @@ impl Pace {
         self.stock = self.stock.saturating_add(passed_ms.saturating_mul(rate)).min(most);
         let missing = (1_000 - self.stock).max(0);
         now + (missing + rate - 1) / rate
+    }
+
+    /// When one may ask alone whether the centre takes those of its owner, or those that cannot
+    /// wait, in a pause that others caused.
+    pub fn may_ask_at(&mut self, now: Millis) -> Millis {
+        let ready_at = self.refilled_at(now);
+        self.asked_at.map_or(ready_at, |asked_at| ready_at.max(asked_at + FIRST_PAUSE_MS))
+    }
+
+    /// Whether the centre asked for a pause and has taken nothing since: then one at a time asks.
+    #[must_use]
+    pub const fn is_asking(&self) -> bool {
+        self.asked_at.is_some()
+    }
+
+    /// The pause is over: the centre takes messages.
+    pub const fn resume(&mut self, now: Millis) {
+        self.paused_until = now;
+        self.asked_at = None;
     }
 
     /// A message of so many segments went.
@@ -73,6 +97,7 @@ impl Pace {
 
     /// The centre asks for a pause. What a whole window is told at once counts as one.
     pub fn throttled(&mut self, now: Millis) {
+        self.asked_at = Some(now);
         if now < self.paused_until {
             return;
         }
@@ -144,12 +169,17 @@ mod tests {
             // The rest of the window is told the same.
             pace.throttled(now + 1);
             assert_eq!(pace.ready_at(now + 2), now + pause_ms);
+            assert_eq!(pace.may_ask_at(now + 2), now + 1_001);
             now = now + pause_ms;
             assert_eq!(pace.ready_at(now), now);
         }
         pace.accepted();
         pace.throttled(now);
         assert_eq!(pace.paused_until(now), Some(now + 1_000));
+        assert!(pace.is_asking());
+        pace.resume(now + 500);
+        assert_eq!(pace.ready_at(now + 500), now + 500);
+        assert!(!pace.is_asking());
     }
 
     #[test]

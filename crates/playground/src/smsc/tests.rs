@@ -51,7 +51,15 @@ impl Line {
         };
         let expires_at = self.clock.now() + 10_000;
         let (operation, lane) = (Operation::Submit, Lane::Normal);
-        let submission = Submission { key: 1, operation, message, segments: 1, lane, expires_at };
+        let submission = Submission {
+            key: 1,
+            owner: String::new(),
+            operation,
+            message,
+            segments: 1,
+            lane,
+            expires_at,
+        };
         self.link.submit(submission).await
     }
 

@@ -46,6 +46,30 @@ impl<K> Backlog<K> {
         }
     }
 
+    /// The next such one that somebody still wants.
+    pub(super) fn pop_where(&mut self, fits: impl Fn(&Job<K>) -> bool) -> Option<Job<K>> {
+        self.lanes.iter_mut().find_map(|lane| {
+            let at = lane.iter().position(|job| !job.answer.is_closed() && fits(job))?;
+            lane.remove(at)
+        })
+    }
+
+    /// Whether there is such a one.
+    pub(super) fn has(&self, fits: impl Fn(&Job<K>) -> bool) -> bool {
+        self.lanes.iter().flatten().any(|job| !job.answer.is_closed() && fits(job))
+    }
+
+    /// Gives back such ones.
+    pub(super) fn give_back(&mut self, fits: impl Fn(&Job<K>) -> bool) {
+        for lane in &mut self.lanes {
+            let (back, kept): (VecDeque<Job<K>>, _) = lane.drain(..).partition(&fits);
+            *lane = kept;
+            for job in back {
+                job.give_up(NotSent::Expired);
+            }
+        }
+    }
+
     /// When the first of them expires.
     pub(super) fn expires_at(&self) -> Option<Millis> {
         self.lanes.iter().flatten().map(|job| job.submission.expires_at).min()
@@ -56,15 +80,7 @@ impl<K> Backlog<K> {
         if self.expires_at().is_none_or(|at| now < at) {
             return;
         }
-        for lane in &mut self.lanes {
-            let (expired, kept) =
-                lane.drain(..).partition(|job: &Job<K>| job.submission.expires_at <= now);
-            *lane = kept;
-            let expired: VecDeque<Job<K>> = expired;
-            for job in expired {
-                job.give_up(NotSent::Expired);
-            }
-        }
+        self.give_back(|job| job.submission.expires_at <= now);
     }
 
     /// Gives up all of them.

@@ -1,7 +1,9 @@
 //! A link: the ESME's side of one bind, kept up. It connects, binds, submits at its pace, and does
-//! it again when the connection ends. A throttled message keeps its place, and the link pauses.
+//! it again when the connection ends. A throttled message keeps its place, and the link pauses; then
+//! one message at a time asks. One whose owner's messages alone are throttled goes back instead.
 
 mod backlog;
+mod blame;
 mod delivery;
 mod probe;
 mod runner;
@@ -100,6 +102,8 @@ impl Places {
 pub struct Submission<K> {
     /// The caller's name of it; comes back with [`News::AnsweredLate`].
     pub key: K,
+    /// Whose it is: where a centre throttles only one's messages, the others do not wait for it.
+    pub owner: String,
     /// `submit_sm` or `data_sm`.
     pub operation: Operation,
     /// The message.
@@ -120,7 +124,8 @@ pub enum Outcome {
         /// The centre's id.
         message_id: COctets,
     },
-    /// The centre did not take it. One that was throttled until it expired is refused, too.
+    /// The centre did not take it. One that was throttled until it expired is refused, too, and so
+    /// is one that it throttles while it takes those of others.
     Refused {
         /// Why.
         status: Status,

@@ -16,9 +16,10 @@ use crate::status::{Status, StatusClass};
 use crate::wire::COctets;
 
 use super::backlog::Backlog;
+use super::blame::Blame;
 use super::delivery::Acknowledgement;
 use super::{
-    Closing, Delivery, Figures, Job, LinkSettings, News, NotSent, Outcome, Phase, transport,
+    Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, transport,
 };
 
 /// How many unanswered submissions are remembered, for the case that their answer comes.
@@ -44,6 +45,9 @@ pub struct Runner<K> {
     in_flight: HashMap<u64, Job<K>>,
     overdue: VecDeque<(u64, K)>,
     pace: Pace,
+    blame: Blame,
+    /// What asks alone in a pause, or asked last.
+    asking: Option<u64>,
     backoff: Backoff,
     last_key: u64,
     /// Counts the sessions, so that an answer does not go to another one.
@@ -74,6 +78,8 @@ impl<K: Send + 'static> Runner<K> {
             in_flight: HashMap::new(),
             overdue: VecDeque::new(),
             pace,
+            blame: Blame::default(),
+            asking: None,
             backoff: Backoff::default(),
             last_key: 0,
             session: 0,
@@ -209,19 +215,47 @@ impl<K: Send + 'static> Runner<K> {
             session.unbind(now);
         }
         self.backlog.expire(now);
-        let mut ready_at = now;
-        while session.has_room() && self.backlog.len() > 0 {
-            ready_at = self.pace.ready_at(now);
-            if ready_at > now {
-                break;
-            }
-            if let Some(job) = self.backlog.pop() {
+        if self.pace.is_asking() {
+            let look_at = if session.has_room() { self.ask(session, now) } else { None };
+            self.show();
+            return look_at.into_iter().chain(self.backlog.expires_at()).min();
+        }
+        let mut ready_at = None;
+        while ready_at.is_none() && session.has_room() && self.backlog.len() > 0 {
+            ready_at = Some(self.pace.ready_at(now)).filter(|at| *at > now);
+            if let Some(job) = ready_at.is_none().then(|| self.backlog.pop()).flatten() {
                 self.submit(session, job, now);
             }
         }
         self.show();
-        let ready_at = (ready_at > now).then_some(ready_at);
         ready_at.into_iter().chain(self.backlog.expires_at()).min()
+    }
+
+    /// One message at a time asks a centre that throttled: the first, once the pause is over; one
+    /// of an owner who is not in trouble, or one that cannot wait, before. When to look again.
+    fn ask(&mut self, session: &mut Session, now: Millis) -> Option<Millis> {
+        if self.asking.is_some_and(|key| self.in_flight.contains_key(&key)) {
+            return None;
+        }
+        let blame = &self.blame;
+        let is_free = |job: &Job<K>| !blame.is_in_trouble(&job.submission.owner, now);
+        let is_urgent = |job: &Job<K>| job.submission.lane == Lane::Urgent;
+        let (others_at, all_at) = (self.pace.may_ask_at(now), self.pace.ready_at(now));
+        let mut next = None;
+        if others_at <= now {
+            next = self.backlog.pop_where(is_free).or_else(|| self.backlog.pop_where(is_urgent));
+        }
+        if next.is_none() && all_at <= now {
+            next = self.backlog.pop();
+        }
+        let Some(job) = next else {
+            let has_others = self.backlog.has(|job| is_free(job) || is_urgent(job));
+            return Some(if has_others { others_at.min(all_at) } else { all_at });
+        };
+        self.submit(session, job, now);
+        self.asking = Some(self.last_key);
+        // One that cannot be written asks nothing: the next one does.
+        (!self.in_flight.contains_key(&self.last_key)).then_some(now)
     }
 
     fn submit(&mut self, session: &mut Session, job: Job<K>, now: Millis) {
@@ -301,23 +335,50 @@ impl<K: Send + 'static> Runner<K> {
     }
 
     fn settle(&mut self, answer: Answer, now: Millis) {
-        let Some(mut job) = self.in_flight.remove(&answer.key) else { return };
+        let Some(job) = self.in_flight.remove(&answer.key) else { return };
         let took_ms = u64::try_from(answer.took_ms).unwrap_or(0);
         self.ends.figures.round_trip_ms.store(took_ms, Ordering::Relaxed);
+        let asked_alone = self.asking == Some(answer.key);
         if answer.status.class() == StatusClass::Throttled {
-            self.ends.figures.throttled.fetch_add(1, Ordering::Relaxed);
-            self.pace.throttled(now);
-            job.throttled = Some(answer.status);
-            return self.backlog.put_back(job);
+            return self.throttled(job, answer.status);
+        }
+        if asked_alone {
+            self.took_alone(&job.submission.owner, now);
         }
         if answer.status.is_ok() {
             self.is_of_use = true;
             self.pace.accepted();
+            self.blame.took(&job.submission.owner);
         }
         let outcome = outcome_of(answer);
         if let Err(outcome) = job.answer.send(outcome) {
             self.tell(News::AnsweredLate { key: job.submission.key, outcome });
         }
+    }
+
+    /// The centre asks for a pause, or takes no more of these.
+    fn throttled(&mut self, mut job: Job<K>, status: Status) {
+        let now = self.clock.now();
+        self.ends.figures.throttled.fetch_add(1, Ordering::Relaxed);
+        job.throttled = Some(status);
+        let owner = &job.submission.owner;
+        self.blame.throttled(owner, now);
+        if self.blame.is_blamed(owner, now) {
+            return job.give_up(NotSent::Expired);
+        }
+        self.pace.throttled(now);
+        self.backlog.put_back(job);
+    }
+
+    /// The centre took what asked alone: the pause is over, and whoever is throttled all the same
+    /// goes back, so that nobody waits behind it.
+    fn took_alone(&mut self, owner: &str, now: Millis) {
+        self.pace.resume(now);
+        self.blame.took_alone(owner);
+        let blame = &self.blame;
+        self.backlog.give_back(|job| {
+            job.throttled.is_some() && blame.is_blamed(&job.submission.owner, now)
+        });
     }
 
     fn give_up_waiting(&mut self, key: u64) {

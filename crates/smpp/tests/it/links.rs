@@ -58,13 +58,25 @@ impl Line {
     }
 
     fn submit(&self, key: u32, lane: Lane, expires_in_ms: i64) -> JoinHandle<Outcome> {
+        self.submit_of("ada", key, lane, expires_in_ms)
+    }
+
+    fn submit_of(
+        &self,
+        owner: &str,
+        key: u32,
+        lane: Lane,
+        expires_in_ms: i64,
+    ) -> JoinHandle<Outcome> {
         let (link, expires_at) = (self.link.clone(), self.clock.now() + expires_in_ms);
+        let owner = owner.to_owned();
         let message = Message {
             destination: Address::international(&format!("336{key:08}")),
             ..Message::default()
         };
         let operation = Operation::Submit;
-        let submission = Submission { key, operation, message, segments: 1, lane, expires_at };
+        let segments = 1;
+        let submission = Submission { key, owner, operation, message, segments, lane, expires_at };
         tokio::spawn(async move { link.submit(submission).await })
     }
 
@@ -205,9 +217,104 @@ async fn a_window_that_is_throttled_goes_again_in_its_order() {
     }
     eventually(|| line.link.load().throttled == 3).await;
     line.clock.advance(1_000);
-    for key in 1..=3 {
+    // One asks, then the others follow.
+    let (ticket, first) = centre.message().await;
+    assert!(first == 1 && centre.is_quiet().await);
+    centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
+    for key in 2..=3 {
         assert_eq!(centre.message().await.1, key);
     }
+}
+
+#[tokio::test]
+async fn one_whose_messages_alone_are_throttled_holds_up_nobody() {
+    let line = Line::new(|settings| settings.session.window = 4).await;
+    let mut centre = line.bound().await;
+    let (mut hers, mut tickets) = (vec![], vec![]);
+    for key in 1..=3 {
+        hers.push(line.send(key));
+        tickets.push(centre.message().await.0);
+    }
+    for ticket in tickets {
+        centre.answer(ticket, Status::RMSGQFUL).await;
+    }
+    eventually(|| line.link.load().throttled == 3).await;
+    let untried = line.send(4);
+    line.clock.advance(1_000);
+    // It is her message that asks, so far.
+    let (ticket, asks) = centre.message().await;
+    assert_eq!(asks, 1);
+    centre.answer(ticket, Status::RMSGQFUL).await;
+    eventually(|| line.link.load().throttled == 4).await;
+    let his = line.submit_of("ben", 7, Lane::Normal, 60_000);
+    line.clock.advance(999);
+    assert!(centre.is_quiet().await);
+    // The pause lasts for two seconds; his may ask after one.
+    line.clock.advance(1);
+    let (ticket, asks) = centre.message().await;
+    assert_eq!(asks, 7);
+    centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
+    // What was throttled goes back to its sender; what was not is still tried.
+    let (ticket, next) = centre.message().await;
+    assert_eq!((next, his.await.unwrap()), (4, accepted()));
+    let throttled = Outcome::Refused { status: Status::RMSGQFUL };
+    for outcome in hers {
+        assert_eq!(outcome.await.unwrap(), throttled);
+    }
+    centre.answer(ticket, Status::RMSGQFUL).await;
+    assert_eq!(untried.await.unwrap(), throttled);
+    // From now on hers pause nothing, for as long as they are throttled.
+    for (round, key) in (0..4).zip(10..) {
+        let hers = line.send(key);
+        let (ticket, _) = centre.message().await;
+        centre.answer(ticket, Status::RMSGQFUL).await;
+        assert_eq!(hers.await.unwrap(), throttled, "{round}");
+        let his = line.submit_of("ben", key + 100, Lane::Normal, 60_000);
+        let (ticket, came) = centre.message().await;
+        assert_eq!(came, key + 100);
+        centre.answer(ticket, Status::ROK).await;
+        assert_eq!(his.await.unwrap(), accepted());
+        line.clock.advance(40_000);
+    }
+    // A minute later the centre is believed again.
+    assert!(centre.is_quiet().await, "it only asks whether the connection stands");
+    line.clock.advance(20_000);
+    let _hers = line.send(20);
+    let (ticket, _) = centre.message().await;
+    centre.answer(ticket, Status::RTHROTTLED).await;
+    let _his = line.submit_of("ben", 21, Lane::Normal, 60_000);
+    assert!(centre.is_quiet().await);
+}
+
+#[tokio::test]
+async fn a_passcode_asks_again_each_second_of_a_long_pause() {
+    let line = Line::new(|_| ()).await;
+    let mut centre = line.bound().await;
+    let patient = line.send(1);
+    for pause_ms in [1_000, 2_000, 4_000] {
+        let (ticket, _) = centre.message().await;
+        centre.answer(ticket, Status::RTHROTTLED).await;
+        line.clock.advance(pause_ms);
+    }
+    let (ticket, _) = centre.message().await;
+    centre.answer(ticket, Status::RTHROTTLED).await;
+    let code = line.submit(9, Lane::Urgent, 5_000);
+    for _ in 0..2 {
+        assert!(centre.is_quiet().await);
+        line.clock.advance(1_000);
+        let (ticket, asks) = centre.message().await;
+        assert_eq!(asks, 9);
+        centre.answer(ticket, Status::RTHROTTLED).await;
+    }
+    line.clock.advance(1_000);
+    let (ticket, asks) = centre.message().await;
+    assert_eq!(asks, 9);
+    centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
+    // The centre takes messages again: nobody waits for the end of the pause.
+    let (ticket, next) = centre.message().await;
+    assert_eq!((next, code.await.unwrap()), (1, accepted()));
+    centre.answer(ticket, Status::ROK).await;
+    assert_eq!(patient.await.unwrap(), accepted());
 }
 
 #[tokio::test]
@@ -369,6 +476,7 @@ async fn closing_waits_for_answers_then_unbinds() {
     line.runner.await.unwrap();
     let late = Submission {
         key: 3,
+        owner: String::new(),
         operation: Operation::Submit,
         message: Message::default(),
         segments: 1,

@@ -44,6 +44,8 @@ pub(super) enum Manners {
     HangsAmidItsAnswer,
     CutsItsAnswer,
     Throttles,
+    /// It throttles messages to numbers that end so, and takes the others.
+    ThrottlesTo(&'static str),
     /// It answers each message so.
     Refuses(Status),
     /// It answers when it is told to.
@@ -181,7 +183,7 @@ impl Rude {
                     }
                 }
             }
-            Body::Message(operation, _) => {
+            Body::Message(operation, message) => {
                 let count = self.submissions.fetch_add(1, Ordering::SeqCst) + 1;
                 let message_id = count.to_string().as_str().into();
                 let resp = MessageResp { message_id, tlvs: Tlvs::default() };
@@ -193,6 +195,11 @@ impl Rude {
                         written(Status::ROK, resp)[..10].to_vec()
                     }
                     Manners::Throttles => written(Status::RTHROTTLED, resp),
+                    Manners::ThrottlesTo(end)
+                        if message.destination.value.to_string().ends_with(end) =>
+                    {
+                        written(Status::RMSGQFUL, resp)
+                    }
                     Manners::Refuses(status) => written(status, resp),
                     _ => written(Status::ROK, resp),
                 }

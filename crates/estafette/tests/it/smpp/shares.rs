@@ -1,5 +1,5 @@
-//! How carriers of one route share what goes by it, and what a passcode is told whose carrier
-//! throttles.
+//! How carriers of one route share what goes by it, what a passcode is told whose carrier throttles,
+//! and that nobody waits behind messages that a carrier throttles alone.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use super::rude::{Manners, Rude};
 use super::{Centre, START, give, sender, settings, until_up};
 use crate::on_every_engine;
 use crate::world::tenant::phone;
-use crate::world::{Answer, World};
+use crate::world::{Answer, World, eventually};
 
 on_every_engine!(
     carriers_share_by_weight,
     a_bare_name_goes_in_its_place,
     a_passcode_that_is_throttled_throughout_is_refused_in_time,
+    nobody_waits_behind_messages_that_are_throttled_alone,
 );
 
 async fn put(world: &World, carriers: Value) -> Answer {
@@ -99,4 +100,56 @@ async fn a_passcode_that_is_throttled_throughout_is_refused_in_time(world: &Worl
     refused.problem("carrier_error");
     assert!(waited_ms < 13_000, "its lease was nearly over: {waited_ms}");
     assert_eq!(ada.balance().await, START - spent, "it cost nothing");
+}
+
+async fn nobody_waits_behind_messages_that_are_throttled_alone(world: &World) {
+    let rude = Rude::open(Manners::ThrottlesTo("77")).await;
+    give(world, settings(&[("main", rude.address, "window = 8")])).await;
+    until_up(world, "main").await;
+    let (ada, ben) = (sender(world, "ada").await, sender(world, "ben").await);
+    let mut hers = vec![];
+    for number in 10..22 {
+        let body = json!({"to": phone(&format!("{number}77")), "text": "hi"});
+        hers.push(ada.text(body).await.ok().word("id").to_owned());
+    }
+    eventually(async || (rude.submissions() >= 1).then_some(())).await;
+    let to_be_sent = json!({"to": phone("5300"), "text": "hi"});
+    let his = ben.text(to_be_sent).await.ok().word("id").to_owned();
+    let (mut waited_ms, mut longest_ms) = (0, 0);
+    for number in 0..6 {
+        let body = json!({"to": phone(&format!("540{number}")), "delivery_mode": "sms"});
+        let mut asked = pin!(async { ben.send(&body).await });
+        let before_ms = waited_ms;
+        let sent = loop {
+            match tokio::time::timeout(Duration::from_millis(50), &mut asked).await {
+                Ok(sent) => break sent,
+                Err(_) => world.advance(100).await,
+            }
+            waited_ms += 100;
+        };
+        assert_eq!(sent.ok().word("status"), "sent");
+        longest_ms = longest_ms.max(waited_ms - before_ms);
+    }
+    assert!(longest_ms <= 2_500, "{longest_ms}");
+    ben.sms_until(&his, "submitted").await;
+    // From now on hers keep nobody at all waiting.
+    for round in 0..4 {
+        world.advance(500).await;
+        let body = json!({"to": phone(&format!("550{round}")), "text": "hi"});
+        let his = ben.text(body).await.ok().word("id").to_owned();
+        ben.sms_until(&his, "submitted").await;
+    }
+    for id in &hers {
+        assert_eq!(ada.sms(id).await.ok().word("status"), "queued");
+    }
+    assert_eq!(ada.balance().await, START - 12 * super::PRICE, "held");
+    rude.behave(Manners::Good);
+    for id in &hers {
+        eventually(async || {
+            world.advance(100).await;
+            (ada.sms(id).await.ok().word("status") == "submitted").then_some(())
+        })
+        .await;
+    }
+    assert_eq!(ada.balance().await, START - 12 * super::PRICE, "each is charged once");
 }

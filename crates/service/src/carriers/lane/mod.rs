@@ -350,6 +350,10 @@ impl Lane {
             Priority::Transactional => (all / 4, all - all / 4),
             Priority::Bulk => (all / 2, all - all / 2),
         };
+        // One place that is kept free is for an account that has none: what another has under way,
+        // and a carrier holds up, tells nothing of its own.
+        let has_none = book.taken_by(account) == 0;
+        let spare = if has_none && spare > 1 { spare - 1 } else { spare };
         let is_patient = priority != Priority::Passcode;
         let is_resting = !book.health.rest(account).is_zero();
         let is_probed = book.health.is_probed() && book.patient > 0;

@@ -57,10 +57,13 @@ fn no_account_and_no_class_has_all_of_a_lane() {
     let lane = lane(16, None);
     let bulk = all_of(&lane, "ada", Priority::Bulk);
     assert_eq!(bulk.len(), 8);
-    assert_eq!(all_of(&lane, "ben", Priority::Bulk).len(), 0);
+    let his = all_of(&lane, "ben", Priority::Bulk);
+    assert_eq!(his.len(), 1, "one place is for who has none");
+    assert_eq!(all_of(&lane, "cleo", Priority::Bulk).len(), 0);
+    drop(his);
     let urgent = all_of(&lane, "ada", NOW);
     assert_eq!(urgent.len(), 4, "twelve of sixteen");
-    assert_eq!(all_of(&lane, "ben", NOW).len(), 0);
+    assert_eq!(all_of(&lane, "ben", NOW).len(), 1);
     let passcodes = all_of(&lane, "ada", Priority::Passcode);
     assert_eq!(passcodes.len(), 2, "her own messages do not keep her passcodes out");
     assert_eq!(all_of(&lane, "ben", Priority::Passcode).len(), 2);

@@ -176,6 +176,7 @@ impl Inner {
                 attempt_id: message.attempt_id.clone(),
                 place,
             },
+            owner: message.account_id.clone(),
             operation: ::smpp::Operation::Submit,
             message: part.message.clone(),
             segments: part.segments,
