@@ -87,6 +87,7 @@ fn submission(key: String, message: Message, clock: &Clock) -> Submission<String
         message,
         segments: 1,
         lane: Lane::Normal,
+        follows: false,
         expires_at,
     }
 }

@@ -21,7 +21,7 @@ pub struct Pace {
     stock: i64,
     filled_at: Millis,
     paused_until: Millis,
-    /// When the centre asked for the pause, or said again that it does, until it takes one.
+    /// When the centre asked for the pause, or said again that it does, until it takes one that asks.
     asked_at: Option<Millis>,
     next_pause_ms: i64,
     recovered_at: Millis,
@@ -71,10 +71,15 @@ impl Pace {
         self.asked_at.map_or(ready_at, |asked_at| ready_at.max(asked_at + FIRST_PAUSE_MS))
     }
 
-    /// Whether the centre asked for a pause and has taken nothing since: then one at a time asks.
+    /// Whether the centre asked for a pause and took none of those that asked since, one at a time.
     #[must_use]
     pub const fn is_asking(&self) -> bool {
         self.asked_at.is_some()
+    }
+
+    /// What asked was throttled, for reasons that may be its own.
+    pub fn still_asking(&mut self, now: Millis) {
+        self.asked_at = self.asked_at.map(|_| now);
     }
 
     /// The pause is over: the centre takes messages.

@@ -54,6 +54,7 @@ impl Line {
         let submission = Submission {
             key: 1,
             owner: String::new(),
+            follows: false,
             operation,
             message,
             segments: 1,

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use clock::Millis;
 
 use super::{Job, Lane, NotSent, Outcome};
+use crate::status::Status;
 
 /// The waiting submissions.
 pub(super) struct Backlog<K> {
@@ -59,12 +60,13 @@ impl<K> Backlog<K> {
         self.lanes.iter().flatten().any(|job| !job.answer.is_closed() && fits(job))
     }
 
-    /// Gives back such ones.
-    pub(super) fn give_back(&mut self, fits: impl Fn(&Job<K>) -> bool) {
+    /// Gives back such ones; those that the centre said nothing of yet with what it says of others.
+    pub(super) fn give_back(&mut self, fits: impl Fn(&Job<K>) -> bool, throttled: Option<Status>) {
         for lane in &mut self.lanes {
             let (back, kept): (VecDeque<Job<K>>, _) = lane.drain(..).partition(&fits);
             *lane = kept;
-            for job in back {
+            for mut job in back {
+                job.throttled = job.throttled.or(throttled);
                 job.give_up(NotSent::Expired);
             }
         }
@@ -75,12 +77,13 @@ impl<K> Backlog<K> {
         self.lanes.iter().flatten().map(|job| job.submission.expires_at).min()
     }
 
-    /// Gives up those whose time has come.
-    pub(super) fn expire(&mut self, now: Millis) {
+    /// Gives up those whose time has come; where the centre throttles all the while, with what it
+    /// says.
+    pub(super) fn expire(&mut self, now: Millis, throttled: Option<Status>) {
         if self.expires_at().is_none_or(|at| now < at) {
             return;
         }
-        self.give_back(|job| job.submission.expires_at <= now);
+        self.give_back(|job| job.submission.expires_at <= now, throttled);
     }
 
     /// Gives up all of them.

@@ -74,6 +74,10 @@ pub enum Lane {
     Normal,
 }
 
+/// Places of a lane with however small a window: one whose messages are throttled leaves room for
+/// another's, which shows that the centre takes those.
+const LEAST_PLACES: usize = 16;
+
 /// How many submissions of a lane may wait or be on their way.
 #[derive(Clone, Debug)]
 struct Places {
@@ -84,7 +88,7 @@ struct Places {
 impl Places {
     /// Enough to fill the window again while the first answers are on their way.
     fn new(window: usize) -> Self {
-        let count = window.saturating_mul(2).clamp(1, 10_000);
+        let count = window.saturating_mul(2).clamp(LEAST_PLACES, 10_000);
         let lane = || Arc::new(Semaphore::new(count));
         Self { urgent: lane(), normal: lane() }
     }
@@ -112,6 +116,9 @@ pub struct Submission<K> {
     pub segments: u32,
     /// Who goes first.
     pub lane: Lane,
+    /// Whether others of the same message are out already: then it waits in the link, whatever the
+    /// centre says, since all of them would have to go again.
+    pub follows: bool,
     /// From when on it is not to be written any more.
     pub expires_at: Millis,
 }
@@ -220,8 +227,8 @@ struct Job<K> {
     throttled: Option<Status>,
     /// Who comes before it, and who after.
     place_in_line: u64,
-    /// Gives its place in the lane back.
-    _place: OwnedSemaphorePermit,
+    /// Gives its place in the lane back. What follows takes none: it must not keep others out.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// The caller's side of a link. Clones share it; when all are gone, the link closes.
@@ -277,15 +284,14 @@ impl<K: Send + 'static> Link<K> {
     /// future before the message is written takes it back; the outcome of one that was written is
     /// then [`News::AnsweredLate`].
     pub async fn submit(&self, submission: Submission<K>) -> Outcome {
-        let places = self.places.of(submission.lane);
-        let place = tokio::select! {
-            place = places.acquire_owned() => place,
-            () = self.clock.sleep_until(submission.expires_at) => {
-                return Outcome::NotSent(NotSent::Expired);
+        let place = if submission.follows {
+            None
+        } else {
+            match self.place(&submission).await {
+                Ok(place) => Some(place),
+                Err(why) => return Outcome::NotSent(why),
             }
-            () = self.closed() => return Outcome::NotSent(NotSent::Closed),
         };
-        let Ok(place) = place else { return Outcome::NotSent(NotSent::Closed) };
         let (answer, outcome) = oneshot::channel();
         let job = Job { submission, answer, throttled: None, place_in_line: 0, _place: place };
         if self.jobs.send(job).is_err() {
@@ -293,6 +299,16 @@ impl<K: Send + 'static> Link<K> {
         }
         // Without a runner nobody knows how far it came.
         outcome.await.unwrap_or(Outcome::Unknown)
+    }
+
+    async fn place(&self, submission: &Submission<K>) -> Result<OwnedSemaphorePermit, NotSent> {
+        tokio::select! {
+            place = self.places.of(submission.lane).acquire_owned() => {
+                place.map_err(|_| NotSent::Closed)
+            }
+            () = self.clock.sleep_until(submission.expires_at) => Err(NotSent::Expired),
+            () = self.closed() => Err(NotSent::Closed),
+        }
     }
 
     /// Ends the link in order: what is in flight is answered, then it unbinds. Returns when it is

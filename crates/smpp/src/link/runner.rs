@@ -19,7 +19,8 @@ use super::backlog::Backlog;
 use super::blame::Blame;
 use super::delivery::Acknowledgement;
 use super::{
-    Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, transport,
+    Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, Submission,
+    transport,
 };
 
 /// How many unanswered submissions are remembered, for the case that their answer comes.
@@ -34,6 +35,19 @@ pub(super) struct Ends<K> {
     pub(super) figures: Arc<Figures>,
 }
 
+/// How long what asks keeps the next one from asking, milliseconds: a centre that throttles may be
+/// slow to answer.
+const ASKS_FOR_MS: i64 = 2_000;
+
+/// Those that ask, one after the other.
+#[derive(Clone, Copy)]
+struct Asking {
+    first: u64,
+    last: u64,
+    /// When the next one may, without an answer to the last.
+    until: Millis,
+}
+
 /// Keeps a link up while [`Runner::run`] runs.
 pub struct Runner<K> {
     settings: LinkSettings,
@@ -46,8 +60,10 @@ pub struct Runner<K> {
     overdue: VecDeque<(u64, K)>,
     pace: Pace,
     blame: Blame,
-    /// What asks alone in a pause, or asked last.
-    asking: Option<u64>,
+    /// What asks whether the centre takes messages again, since it throttled the last one.
+    asking: Option<Asking>,
+    /// What it throttled the last one with.
+    throttled_with: Option<Status>,
     backoff: Backoff,
     last_key: u64,
     /// Counts the sessions, so that an answer does not go to another one.
@@ -80,6 +96,7 @@ impl<K: Send + 'static> Runner<K> {
             pace,
             blame: Blame::default(),
             asking: None,
+            throttled_with: None,
             backoff: Backoff::default(),
             last_key: 0,
             session: 0,
@@ -141,7 +158,7 @@ impl<K: Send + 'static> Runner<K> {
     async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
         let mut wait = std::pin::pin!(wait);
         loop {
-            self.backlog.expire(self.clock.now());
+            self.expire(self.clock.now());
             self.show();
             let (clock, expires_at) = (self.clock.clone(), self.backlog.expires_at());
             tokio::select! {
@@ -214,7 +231,7 @@ impl<K: Send + 'static> Runner<K> {
             // What is in flight may still be answered, as what was blamed was.
             session.unbind(now);
         }
-        self.backlog.expire(now);
+        self.expire(now);
         if self.pace.is_asking() {
             let look_at = if session.has_room() { self.ask(session, now) } else { None };
             self.show();
@@ -231,11 +248,20 @@ impl<K: Send + 'static> Runner<K> {
         ready_at.into_iter().chain(self.backlog.expires_at()).min()
     }
 
+    fn expire(&mut self, now: Millis) {
+        let throttled_with = self.throttled_with.filter(|_| self.pace.is_asking());
+        self.backlog.expire(now, throttled_with);
+    }
+
     /// One message at a time asks a centre that throttled: the first, once the pause is over; one
     /// of an owner who is not in trouble, or one that cannot wait, before. When to look again.
     fn ask(&mut self, session: &mut Session, now: Millis) -> Option<Millis> {
-        if self.asking.is_some_and(|key| self.in_flight.contains_key(&key)) {
+        if self.backlog.len() == 0 {
             return None;
+        }
+        let asks = self.asking.filter(|it| self.in_flight.contains_key(&it.last));
+        if let Some(until) = asks.map(|it| it.until).filter(|until| now < *until) {
+            return Some(until);
         }
         let blame = &self.blame;
         let is_free = |job: &Job<K>| !blame.is_in_trouble(&job.submission.owner, now);
@@ -253,14 +279,21 @@ impl<K: Send + 'static> Runner<K> {
             return Some(if has_others { others_at.min(all_at) } else { all_at });
         };
         self.submit(session, job, now);
-        self.asking = Some(self.last_key);
-        // One that cannot be written asks nothing: the next one does.
-        (!self.in_flight.contains_key(&self.last_key)).then_some(now)
+        let last = self.last_key;
+        let first = self.asking.map_or(last, |asking| asking.first);
+        self.asking = Some(Asking { first, last, until: now + ASKS_FOR_MS });
+        // One that is not written asks nothing: the next one does.
+        Some(if self.in_flight.contains_key(&last) { now + ASKS_FOR_MS } else { now })
     }
 
-    fn submit(&mut self, session: &mut Session, job: Job<K>, now: Millis) {
+    fn submit(&mut self, session: &mut Session, mut job: Job<K>, now: Millis) {
         self.last_key += 1;
         let (key, submission) = (self.last_key, &job.submission);
+        let may_wait = submission.lane != Lane::Urgent && !submission.follows;
+        if may_wait && self.blame.rests(&submission.owner, now) {
+            job.throttled = job.throttled.or(self.throttled_with);
+            return job.give_up(NotSent::Expired);
+        }
         match session.send(now, key, submission.operation, submission.message.clone()) {
             Ok(()) => {
                 self.pace.spend(submission.segments);
@@ -338,17 +371,11 @@ impl<K: Send + 'static> Runner<K> {
         let Some(job) = self.in_flight.remove(&answer.key) else { return };
         let took_ms = u64::try_from(answer.took_ms).unwrap_or(0);
         self.ends.figures.round_trip_ms.store(took_ms, Ordering::Relaxed);
-        let asked_alone = self.asking == Some(answer.key);
         if answer.status.class() == StatusClass::Throttled {
             return self.throttled(job, answer.status);
         }
-        if asked_alone {
-            self.took_alone(&job.submission.owner, now);
-        }
         if answer.status.is_ok() {
-            self.is_of_use = true;
-            self.pace.accepted();
-            self.blame.took(&job.submission.owner);
+            self.took(answer.key, &job.submission.owner, now);
         }
         let outcome = outcome_of(answer);
         if let Err(outcome) = job.answer.send(outcome) {
@@ -361,24 +388,41 @@ impl<K: Send + 'static> Runner<K> {
         let now = self.clock.now();
         self.ends.figures.throttled.fetch_add(1, Ordering::Relaxed);
         job.throttled = Some(status);
-        let owner = &job.submission.owner;
-        self.blame.throttled(owner, now);
-        if self.blame.is_blamed(owner, now) {
-            return job.give_up(NotSent::Expired);
+        self.throttled_with = Some(status);
+        self.asking = None;
+        self.blame.throttled(&job.submission.owner, now);
+        if self.blame.is_blamed(&job.submission.owner, now) && !job.submission.follows {
+            self.pace.still_asking(now);
+            job.give_up(NotSent::Expired);
+            return self.give_back(now);
         }
         self.pace.throttled(now);
         self.backlog.put_back(job);
     }
 
-    /// The centre took what asked alone: the pause is over, and whoever is throttled all the same
-    /// goes back, so that nobody waits behind it.
-    fn took_alone(&mut self, owner: &str, now: Millis) {
-        self.pace.resume(now);
-        self.blame.took_alone(owner);
+    /// The centre took one. Where it asked, the pause is over.
+    fn took(&mut self, key: u64, owner: &str, now: Millis) {
+        self.is_of_use = true;
+        self.pace.accepted();
+        if self.asking.is_some_and(|asking| key >= asking.first) {
+            self.asking = None;
+            self.pace.resume(now);
+            self.blame.took_asking(owner);
+        } else {
+            self.blame.took(owner);
+        }
+    }
+
+    /// What is throttled alone goes back to its sender, so that nobody waits behind it. Those that
+    /// cannot wait for long stay, and so does what follows others that are out.
+    fn give_back(&mut self, now: Millis) {
         let blame = &self.blame;
-        self.backlog.give_back(|job| {
-            job.throttled.is_some() && blame.is_blamed(&job.submission.owner, now)
-        });
+        let goes_back = |job: &Job<K>| {
+            let Submission { owner, lane, follows, .. } = &job.submission;
+            let may_go = job.throttled.is_some() && *lane != Lane::Urgent && !follows;
+            may_go && blame.is_blamed(owner, now)
+        };
+        self.backlog.give_back(goes_back, None);
     }
 
     fn give_up_waiting(&mut self, key: u64) {

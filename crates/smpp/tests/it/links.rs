@@ -76,7 +76,9 @@ impl Line {
         };
         let operation = Operation::Submit;
         let segments = 1;
-        let submission = Submission { key, owner, operation, message, segments, lane, expires_at };
+        let follows = false;
+        let submission =
+            Submission { key, owner, operation, message, segments, lane, follows, expires_at };
         tokio::spawn(async move { link.submit(submission).await })
     }
 
@@ -226,64 +228,125 @@ async fn a_window_that_is_throttled_goes_again_in_its_order() {
     }
 }
 
-#[tokio::test]
-async fn one_whose_messages_alone_are_throttled_holds_up_nobody() {
-    let line = Line::new(|settings| settings.session.window = 4).await;
-    let mut centre = line.bound().await;
+/// Ada's window is throttled, and then hers time and again, right after ben's was taken.
+async fn until_she_is_to_blame(
+    line: &Line,
+    centre: &mut Centre<tokio::net::TcpStream>,
+) -> Vec<JoinHandle<Outcome>> {
     let (mut hers, mut tickets) = (vec![], vec![]);
     for key in 1..=3 {
         hers.push(line.send(key));
         tickets.push(centre.message().await.0);
     }
+    for round in 1..=2 {
+        let throttled = line.link.load().throttled;
+        for ticket in tickets.drain(..) {
+            centre.answer(ticket, Status::RMSGQFUL).await;
+        }
+        eventually(|| line.link.load().throttled == throttled + 3).await;
+        let his = line.submit_of("ben", 70 + round, Lane::Normal, 60_000);
+        line.clock.advance(999);
+        assert!(centre.is_quiet().await);
+        line.clock.advance(1);
+        // After a second his may ask. Then hers go again.
+        let (ticket, asks) = centre.message().await;
+        assert_eq!(asks, 70 + round);
+        centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
+        for key in 1..=3 {
+            let (ticket, next) = centre.message().await;
+            assert_eq!(next, key);
+            tickets.push(ticket);
+        }
+        assert_eq!(his.await.unwrap(), accepted());
+    }
     for ticket in tickets {
         centre.answer(ticket, Status::RMSGQFUL).await;
     }
-    eventually(|| line.link.load().throttled == 3).await;
-    let untried = line.send(4);
-    line.clock.advance(1_000);
-    // It is her message that asks, so far.
-    let (ticket, asks) = centre.message().await;
-    assert_eq!(asks, 1);
-    centre.answer(ticket, Status::RMSGQFUL).await;
-    eventually(|| line.link.load().throttled == 4).await;
-    let his = line.submit_of("ben", 7, Lane::Normal, 60_000);
-    line.clock.advance(999);
-    assert!(centre.is_quiet().await);
-    // The pause lasts for two seconds; his may ask after one.
-    line.clock.advance(1);
-    let (ticket, asks) = centre.message().await;
-    assert_eq!(asks, 7);
-    centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
-    // What was throttled goes back to its sender; what was not is still tried.
-    let (ticket, next) = centre.message().await;
-    assert_eq!((next, his.await.unwrap()), (4, accepted()));
+    hers
+}
+
+#[tokio::test]
+async fn one_whose_messages_alone_are_throttled_holds_up_nobody() {
+    let line = Line::new(|settings| settings.session.window = 4).await;
+    let mut centre = line.bound().await;
     let throttled = Outcome::Refused { status: Status::RMSGQFUL };
-    for outcome in hers {
-        assert_eq!(outcome.await.unwrap(), throttled);
+    for outcome in until_she_is_to_blame(&line, &mut centre).await {
+        assert_eq!(outcome.await.unwrap(), throttled, "it goes back to its sender");
     }
-    centre.answer(ticket, Status::RMSGQFUL).await;
-    assert_eq!(untried.await.unwrap(), throttled);
-    // From now on hers pause nothing, for as long as they are throttled.
-    for (round, key) in (0..4).zip(10..) {
-        let hers = line.send(key);
-        let (ticket, _) = centre.message().await;
-        centre.answer(ticket, Status::RMSGQFUL).await;
-        assert_eq!(hers.await.unwrap(), throttled, "{round}");
+    // From now on hers pause nothing, for as long as they are throttled, and rest for longer and
+    // longer: what comes before is not even written.
+    for (key, rest_ms) in (10..).zip([1_000, 2_000, 4_000, 8_000]) {
+        assert_eq!(line.send(key).await.unwrap(), throttled);
         let his = line.submit_of("ben", key + 100, Lane::Normal, 60_000);
         let (ticket, came) = centre.message().await;
         assert_eq!(came, key + 100);
         centre.answer(ticket, Status::ROK).await;
         assert_eq!(his.await.unwrap(), accepted());
-        line.clock.advance(40_000);
+        line.clock.advance(rest_ms);
+        let hers = line.send(key + 200);
+        let (ticket, came) = centre.message().await;
+        assert_eq!(came, key + 200);
+        centre.answer(ticket, Status::RMSGQFUL).await;
+        assert_eq!(hers.await.unwrap(), throttled);
     }
     // A minute later the centre is believed again.
-    assert!(centre.is_quiet().await, "it only asks whether the connection stands");
-    line.clock.advance(20_000);
+    for _ in 0..3 {
+        line.clock.advance(20_000);
+        assert!(centre.is_quiet().await, "it only asks whether the connection stands");
+    }
     let _hers = line.send(20);
     let (ticket, _) = centre.message().await;
     centre.answer(ticket, Status::RTHROTTLED).await;
     let _his = line.submit_of("ben", 21, Lane::Normal, 60_000);
     assert!(centre.is_quiet().await);
+}
+
+#[tokio::test]
+async fn a_refusal_for_another_reason_does_not_end_a_pause() {
+    let line = Line::new(|_| ()).await;
+    let mut centre = line.bound().await;
+    let _hers = (line.send(1), line.send(2));
+    let tickets = [centre.message().await.0, centre.message().await.0];
+    for ticket in tickets {
+        centre.answer(ticket, Status::RTHROTTLED).await;
+    }
+    eventually(|| line.link.load().throttled == 2).await;
+    let his = line.submit_of("ben", 7, Lane::Normal, 60_000);
+    line.clock.advance(1_000);
+    let (ticket, asks) = centre.message().await;
+    assert_eq!(asks, 7);
+    let now = line.clock.now();
+    centre.connection.session.answer(now, ticket, Status::RINVDSTADR, "".into());
+    // The next one asks, and no other beside it.
+    assert_eq!(centre.message().await.1, 1);
+    assert!(centre.is_quiet().await);
+    assert_eq!(his.await.unwrap(), Outcome::Refused { status: Status::RINVDSTADR });
+    // It has no answer for two seconds: another one asks.
+    line.clock.advance(2_000);
+    assert_eq!(centre.message().await.1, 2);
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_throttled_message_until_it_expires_is_throttled_as_well() {
+    let line = Line::new(|_| ()).await;
+    let mut centre = line.bound().await;
+    let first = line.send(1);
+    let (ticket, _) = centre.message().await;
+    centre.answer(ticket, Status::RTHROTTLED).await;
+    eventually(|| line.link.load().throttled == 1).await;
+    let second = line.submit(2, Lane::Normal, 500);
+    eventually(|| line.link.load().waiting == 2).await;
+    line.clock.advance(500);
+    assert_eq!(second.await.unwrap(), Outcome::Refused { status: Status::RTHROTTLED });
+    // With nothing left to ask, nothing is done.
+    first.abort();
+    line.clock.advance(600);
+    assert!(centre.is_quiet().await);
+    let third = line.send(3);
+    let (ticket, asks) = centre.message().await;
+    assert_eq!(asks, 3);
+    centre.answer(ticket, Status::ROK).await;
+    assert_eq!(third.await.unwrap(), accepted());
 }
 
 #[tokio::test]
@@ -336,9 +399,9 @@ async fn urgent_ones_go_first() {
     let _first = line.send(1);
     let (mut ticket, _) = centre.message().await;
     let _bulk = (line.send(2), line.send(3), line.send(4));
-    eventually(|| line.link.load().waiting == 1).await;
+    eventually(|| line.link.load().waiting == 3).await;
     let _code = line.submit(9, Lane::Urgent, 60_000);
-    eventually(|| line.link.load().waiting == 2).await;
+    eventually(|| line.link.load().waiting == 4).await;
     for expected in [9, 2] {
         centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
         let next = centre.message().await;
@@ -481,6 +544,7 @@ async fn closing_waits_for_answers_then_unbinds() {
         message: Message::default(),
         segments: 1,
         lane: Lane::Normal,
+        follows: false,
         expires_at: NOW + 60_000,
     };
     assert_eq!(line.link.submit(late).await, Outcome::NotSent(NotSent::Closed));
