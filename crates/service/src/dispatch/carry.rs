@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use super::failover;
 use super::in_hand;
+use super::overtaken;
 use super::settle::{over, postpone, settle, write};
 use super::store as sql;
 use super::{
@@ -230,7 +231,11 @@ async fn answered<O: Owner>(
             if let Some(news) = at_once(waiter, wait).await {
                 return heard(app, leg, news).await;
             }
-            settle(app, leg, News::Unknown).await
+            settle(app, leg, News::Unknown).await?;
+            if overtaken::take_in::<O>(app, &leg.attempt).await? {
+                return Ok(Next::Nothing(Carried::Moved));
+            }
+            Ok(())
         }
     };
     if let Err(error) = settled

@@ -202,14 +202,8 @@ async fn by_hint(
     let Some(hint) = &receipt.hint else { return Ok(Taken::Nowhere) };
     let ids = AccountId::parse(&hint.account_id).zip(AttemptId::parse(&hint.attempt_id));
     let Some((account, attempt)) = ids else { return Ok(Taken::Nowhere) };
-    // One that is to go out once more goes no more.
-    let is_lost = |attempt: &Attempt| match attempt.state {
-        State::Unknown => true,
-        State::Queued => attempt.resends > 0,
-        _ => false,
-    };
     let found = sql::find(app, &account, &attempt).await?;
-    let is_meant = |it: &Found| it.attempt.carrier == receipt.carrier && is_lost(&it.attempt);
+    let is_meant = |it: &Found| it.attempt.carrier == receipt.carrier && it.attempt.is_lost();
     let Some(found) = found.filter(is_meant) else { return Ok(Taken::Nowhere) };
     // Its id is kept with it, as that of one which our ids lead to.
     let receipt = Receipt { echo: Some(hint.clone()), ..receipt.clone() };

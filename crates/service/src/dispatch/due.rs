@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 
 use super::claims::Claim;
 use super::failover;
+use super::overtaken;
 use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
@@ -116,6 +117,10 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
         State::Queued => enqueue(app, &leg, attempt.resends).await,
         State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
+            // A receipt may have come before the answer was given up.
+            if overtaken::take_in::<O>(app, attempt).await? {
+                return Ok(());
+            }
             enqueue(app, &leg, attempt.resends + 1).await
         }
         // It is looked at again when its message ends.

@@ -25,6 +25,7 @@ mod failover;
 mod failure;
 mod in_hand;
 mod networks;
+mod overtaken;
 mod owners;
 mod parked;
 mod parts;
@@ -208,6 +209,13 @@ impl Attempt {
             give_up_at: leg.give_up_at,
             refused_by: Vec::new(),
         }
+    }
+
+    /// Whether its carrier's answer is lost. One that is to go out once more goes no more when it is
+    /// heard of.
+    fn is_lost(&self) -> bool {
+        let is_to_go_again = self.state == State::Queued && self.resends > 0;
+        self.state == State::Unknown || is_to_go_again
     }
 
     /// When due work looks at it next after it went out, if it does at all: then, or when the

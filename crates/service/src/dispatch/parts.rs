@@ -222,8 +222,11 @@ pub(super) async fn park(
     let error = receipt.error.as_deref().unwrap_or_default();
     let text = format!("{own}\n{whence}\n{fate}\n{error}");
     let guessed = guesses.into_iter().flat_map(|guesses| &guesses.guesses);
-    let guessed = guessed.map(|guess| (guess.provider_id.clone(), true));
-    let ids: Vec<(String, bool)> = guessed.chain([(own, false)]).collect();
+    let guessed = guessed.map(|guess| guess.provider_id.clone());
+    // See `overtaken`.
+    let hinted = receipt.hint.as_ref().map(|hint| hint.attempt_id.clone());
+    let meant = guessed.chain(hinted).filter(|id| *id != own).map(|id| (id, true));
+    let ids: Vec<(String, bool)> = meant.chain([(own.clone(), false)]).collect();
     let at = ids.iter().map(|(id, _)| recent::early_at(app, &receipt.carrier, id)).max();
     let received_at = at.unwrap_or_else(|| app.now());
     let all = ids.iter().map(|(provider_id, is_guess)| Parked {

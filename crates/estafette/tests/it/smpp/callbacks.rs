@@ -26,6 +26,7 @@ on_every_engine!(
     a_name_that_nobody_calls_back_is_like_one_that_there_is_not,
     a_phone_that_has_it_outweighs_what_the_gateway_answers,
     a_gateway_has_no_say_in_what_another_carrier_has,
+    a_receipt_that_overtakes_a_lost_answer_counts,
     a_receipt_finds_the_message_whose_answer_was_lost,
     a_receipt_of_one_segment_says_nothing_of_a_long_message_whose_answer_was_lost,
 );
@@ -180,6 +181,39 @@ async fn a_receipt_finds_the_message_whose_answer_was_lost(world: &World) {
     world.settle().await;
     assert_eq!(far.asked.lock().unwrap().len(), 1, "it is not sent again");
     assert_eq!(ada.balance().await, START - PRICE);
+}
+
+/// The gateway says what became of a message before it answers, and its answer is lost.
+async fn a_receipt_that_overtakes_a_lost_answer_counts(world: &World) {
+    let (asked, may_answer) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+    let (asks, answers) = (Arc::clone(&asked), Arc::clone(&may_answer));
+    let hang = async move |body: String| {
+        asks.lock().unwrap().push(body);
+        answers.notified().await;
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    gateways::give(world, "vonage", listener.local_addr().unwrap()).await;
+    tokio::spawn(axum::serve(listener, Router::new().fallback(hang)).into_future());
+    let ada = sender(world, "ada").await;
+    for (count, (status, shown)) in (1..).zip([("delivered", "delivered"), ("rejected", "failed")])
+    {
+        let body = json!({"to": phone(&format!("567{count}")), "text": "hi"});
+        let id = ada.text(&body).await.ok().word("id").to_owned();
+        let form = eventually(async || asked.lock().unwrap().get(count - 1).cloned()).await;
+        let form = url::form_urlencoded::parse(form.as_bytes());
+        let given = form.into_owned().find(|(name, _)| name == "callback").unwrap().1;
+        let back = given.strip_prefix(HOME).unwrap();
+        let receipt = format!("{back}&messageId=Z{count}&status={status}");
+        world.get(Env::Live, &receipt).await.ok();
+        assert_eq!(ada.sms(&id).await.ok().word("status"), "queued", "it may be anything's");
+        may_answer.notify_one();
+        ada.sms_until(&id, shown).await;
+        world.advance(10_000).await;
+        world.settle().await;
+        assert_eq!(asked.lock().unwrap().len(), count, "it is not sent again");
+    }
+    assert_eq!(ada.balance().await, START - PRICE, "one arrived");
 }
 
 async fn a_receipt_of_one_segment_says_nothing_of_a_long_message_whose_answer_was_lost(
