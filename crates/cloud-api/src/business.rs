@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Value, json};
 
 use crate::answer::{Class, classify, of_status};
+use crate::contents::{self, Contents};
 use crate::template::{Button, Category, language, variables};
 
 /// A template of the same name and language is there.
@@ -151,8 +152,9 @@ pub struct Listed {
     pub category: Option<Category>,
     /// Why it was rejected.
     pub reason: Option<String>,
-    /// Its text, where the upstream says it. One that carries a passcode has the upstream's own.
-    pub body: Option<String>,
+    /// What it is made of, where the upstream was asked. One that carries a passcode has the
+    /// upstream's own text.
+    pub contents: Contents,
     /// Of one that carries a passcode: [`Lifetime::minutes`], where the upstream says it.
     pub minutes: Option<i64>,
     /// And [`Lifetime::ttl_s`].
@@ -172,7 +174,7 @@ impl Listed {
     #[must_use]
     pub fn says(&self, body: &str) -> bool {
         let is_same = |own: &String| own.split_whitespace().eq(body.split_whitespace());
-        self.body.as_ref().is_none_or(is_same)
+        self.contents.body.as_ref().is_none_or(is_same)
     }
 
     /// Whether the upstream lets it be changed.
@@ -289,21 +291,18 @@ fn listed(value: &Value) -> Listed {
     let word = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let id = value["id"].as_i64().map_or_else(|| word("id"), |number| number.to_string());
     let reason = Some(word("rejected_reason")).filter(|it| !it.is_empty() && it != "NONE");
-    let parts = value["components"].as_array();
+    let parts = value["components"].as_array().map_or(&[][..], Vec::as_slice);
     let minutes = |part: &Value| part["code_expiration_minutes"].as_i64();
-    let body = |part: &Value| {
-        let is_body = part["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("BODY"));
-        part["text"].as_str().filter(|_| is_body).map(str::to_owned)
-    };
+    let category = Category::of(&word("category"));
     Listed {
         id,
         name: word("name"),
         language: language(&word("language")).unwrap_or_default(),
         status: word("status").to_ascii_uppercase(),
-        category: Category::of(&word("category")),
+        category,
         reason,
-        body: parts.and_then(|parts| parts.iter().find_map(body)),
-        minutes: parts.and_then(|parts| parts.iter().find_map(minutes)),
+        contents: contents::read(parts, category == Some(Category::Authentication)),
+        minutes: parts.iter().find_map(minutes),
         ttl_s: value["message_send_ttl_seconds"].as_i64(),
     }
 }

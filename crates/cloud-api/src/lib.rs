@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod business;
 pub mod callback;
+pub mod contents;
 pub mod judge;
 pub mod message;
 mod salvage;

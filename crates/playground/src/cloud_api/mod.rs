@@ -159,8 +159,13 @@ impl CloudApi {
 
     /// Somebody makes a template where the service does not see it.
     pub fn make_template(&self, waba_id: &str, name: &str, language: &str, text: &str) {
-        let id = self.next_number();
         let components = json!([{"type": "BODY", "text": text}]);
+        self.make_template_of(waba_id, name, language, &components);
+    }
+
+    /// The same, of these parts.
+    pub fn make_template_of(&self, waba_id: &str, name: &str, language: &str, components: &Value) {
+        let id = self.next_number();
         let template = json!({"id": id, "waba_id": waba_id, "name": name, "language": language,
             "category": "UTILITY", "status": "APPROVED", "components": components});
         lock(&self.shared.templates).push(template);

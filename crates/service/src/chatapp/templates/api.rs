@@ -319,13 +319,16 @@ async fn delete_template(
 
 /// Sync a template's status.
 ///
-/// Asks the provider for it, and stores it.
+/// Asks the provider for it, and stores it. One that the account's own business account has and that
+/// was not declared here is taken over, and can be sent from then on.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
     request_body = Option<EmptyRequest>,
-    extensions(("x-codes" = json!([Code::CarrierUnavailable, Code::TemplateExists]))),
+    extensions(("x-codes" = json!([
+        Code::CarrierUnavailable, Code::TemplateExists, Code::LimitReached,
+    ]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template as it stands now"),
     ),
@@ -402,7 +405,7 @@ impl From<Error> for Problem {
                 Self::invalid(vec![Item::at("/body", "invalid_template_params", detail)])
             }
             Error::TooOften(wait) => wait,
-            Error::Unknown => told(Code::NotFound),
+            Error::Unknown | Error::Unfit => told(Code::NotFound),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),
         }

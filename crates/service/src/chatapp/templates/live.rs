@@ -16,7 +16,7 @@ use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifeti
 use cloud_api::callback::Template as News;
 use cloud_api::template::{self as rules, Category};
 
-use super::{CHANGED, Error, MOST, Status, Template, own, store as sql};
+use super::{CHANGED, Error, MOST, Named, Status, Template, adopt, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
 use crate::carriers::cloud_api::{Number, Wanted};
@@ -69,6 +69,31 @@ impl<'a> Upstream<'a> {
         let validity_s = app.config.otp.validity_s;
         let upstream = Self { cloud, number, is_shared, validity_s };
         (!upstream.number.waba_id.is_empty()).then_some(upstream)
+    }
+
+    /// Whether it is the account's own.
+    pub(super) const fn is_own(&self) -> bool {
+        !self.is_shared
+    }
+
+    /// The template of a name there, in a language, else in the language without its region.
+    ///
+    /// # Errors
+    /// [`Error::Silent`] where it does not say.
+    pub(super) async fn listed(&self, of: Named<'_>) -> Result<Option<Listed>, Error> {
+        let wanted = Wanted { name: Some(of.name), has_parts: true, ..Wanted::default() };
+        let page = self.cloud.list(&self.number, wanted).await.ok_or(Error::Silent)?;
+        let base = of.language.split_once('_').map_or(of.language, |(base, _)| base);
+        let find = |language: &str| {
+            page.templates.iter().find(|it| it.name == of.name && it.language == language)
+        };
+        let found = find(of.language).or_else(|| find(base));
+        Ok(found.cloned())
+    }
+
+    /// All templates there, with what they are made of; `None` = it does not say.
+    pub(super) async fn all(&self) -> Option<Vec<Listed>> {
+        read_all(self.cloud, &self.number).await
     }
 
     /// What a template is called there.
@@ -153,8 +178,8 @@ impl<'a> Upstream<'a> {
     /// [`Error::Differs`] where the upstream has one that was not made here and says something
     /// else: what is sent would not be what the account declared.
     async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
-        let name = self.name(&template.account, &template.name);
         let is_unknown = template.provider_id.is_empty();
+        let name = self.name(&template.account, &template.name);
         let wanted = Wanted { name: Some(&name), has_parts: is_unknown, ..Wanted::default() };
         let page = self.cloud.list(&self.number, wanted).await;
         let found = page.ok_or(Error::Silent)?.templates;
@@ -184,7 +209,7 @@ fn shared_name(account: &AccountId, name: &str) -> String {
 }
 
 /// What the upstream says of a template is so from now on.
-fn take_over(template: &mut Template, listed: &Listed) {
+pub(super) fn take_over(template: &mut Template, listed: &Listed) {
     if !listed.id.is_empty() {
         template.provider_id.clone_from(&listed.id);
     }
@@ -263,6 +288,7 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
             continue;
         };
         own::look(app, cloud, number).await;
+        adopt::all(app, number, &listed).await?;
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
             for mut template in sql::by_provider_id(app, &found.id).await? {
                 let upstream = Upstream::of(app, &template.account);
@@ -349,7 +375,7 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
-        let wanted = Wanted { after: after.as_deref(), ..Wanted::default() };
+        let wanted = Wanted { after: after.as_deref(), has_parts: true, ..Wanted::default() };
         let Page { templates, after: next } = cloud.list(number, wanted).await?;
         all.extend(templates);
         // A cursor that leads to itself would never end.

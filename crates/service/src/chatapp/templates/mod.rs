@@ -2,6 +2,7 @@
 //! sandbox a template that is submitted is judged after a second: approved, unless its name ends in
 //! `_rejected`.
 
+mod adopt;
 pub mod api;
 pub mod live;
 pub mod own;
@@ -14,6 +15,7 @@ use cloud_api::template::{self as rules, Button, Category};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+pub(super) use self::adopt::begin as take_over;
 use self::live::Upstream;
 use self::store as sql;
 use crate::access::idempotency::Claim;
@@ -200,6 +202,12 @@ pub enum Error {
          another): GET /v1/chatapp/templates lists them"
     )]
     Unknown,
+    /// The business account has one that values alone do not fill.
+    #[error(
+        "The template needs more at each message than the values of its text, such as a picture or \
+         a catalogue, and cannot be sent from here"
+    )]
+    Unfit,
     /// Storage.
     #[error(transparent)]
     Db(#[from] DbError),
@@ -302,7 +310,9 @@ async fn sync(
     language: &str,
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let mut template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
+    let Some(mut template) = find(app, account, name, language).await? else {
+        return adopt::one(app, account, Named { name, language }, claim).await;
+    };
     let now = app.now();
     if app.env == Env::Live && !template.is_draft {
         let upstream = Upstream::of(app, account).ok_or(Error::NoCarrier)?;

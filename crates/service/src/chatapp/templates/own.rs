@@ -97,12 +97,16 @@ pub async fn keep(app: App) {
     }
 }
 
+/// Whether a name is that of one of them.
+pub(super) fn is_one(app: &App, name: &str) -> bool {
+    let settings = &app.config.chatapp;
+    name == settings.otp_template || name == settings.consent_template
+}
+
 /// Takes in what a callback tells of one of them. What can no longer be sent is looked at.
 pub(super) fn hear(app: &App, news: &News) {
     let News { waba_id, name, language, event, reason, .. } = news;
-    let settings = &app.config.chatapp;
-    let is_own = [&settings.otp_template, &settings.consent_template].contains(&name);
-    let Some(cloud) = app.carriers.cloud().filter(|_| is_own) else { return };
+    let Some(cloud) = app.carriers.cloud().filter(|_| is_one(app, name)) else { return };
     if business::status(&event.to_ascii_uppercase()) == Some("REJECTED") {
         let what = "the chat-app takes a template of this deployment out of service";
         tracing::warn!(waba_id, name, language, event, reason, "{what}");
