@@ -66,7 +66,7 @@ mod tests {
     fn what_values_fill_is_known_from_what_needs_more() {
         let body = json!({"type": "BODY", "text": "Bonjour {{1}}", "example": {}});
         let more = |part| read(&[body.clone(), part], false).is_fillable;
-        assert!(read(&[body.clone()], false).is_fillable);
+        assert!(read(std::slice::from_ref(&body), false).is_fillable);
         assert!(more(json!({"type": "HEADER", "format": "TEXT", "text": "ACME"})));
         assert!(more(json!({"type": "footer", "text": "STOP"})));
         assert!(more(json!({"type": "BUTTONS", "buttons": [
