@@ -6,6 +6,7 @@ scripts/with-sandbox.
 
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -45,11 +46,18 @@ def require(program):
 
 
 def free_ports(count):
-    """Ports that nobody listens on now. All are open at once, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Ports that nobody listens on now, below those that the system gives to whoever connects: such
+    a one may be taken again before the program that is to listen has started. All are open at
+    once, so that they differ."""
+    sockets = []
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+        while len(sockets) < count:
+            each = socket.socket()
+            sockets.append(each)
+            try:
+                each.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+            except OSError:
+                sockets.pop().close()
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:
