@@ -37,27 +37,25 @@ impl<K> Backlog<K> {
         lane.insert(later.unwrap_or(lane.len()), job);
     }
 
-    /// The next one that somebody still wants.
-    pub(super) fn pop(&mut self) -> Option<Job<K>> {
-        loop {
-            let job = self.lanes.iter_mut().find_map(VecDeque::pop_front)?;
-            if !job.answer.is_closed() {
-                return Some(job);
-            }
-        }
-    }
-
     /// The next such one that somebody still wants.
     pub(super) fn pop_where(&mut self, fits: impl Fn(&Job<K>) -> bool) -> Option<Job<K>> {
         self.lanes.iter_mut().find_map(|lane| {
+            while lane.front().is_some_and(|job| job.answer.is_closed()) {
+                lane.pop_front();
+            }
             let at = lane.iter().position(|job| !job.answer.is_closed() && fits(job))?;
             lane.remove(at)
         })
     }
 
+    /// All that somebody still wants.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Job<K>> {
+        self.lanes.iter().flatten().filter(|job| !job.answer.is_closed())
+    }
+
     /// Whether there is such a one.
     pub(super) fn has(&self, fits: impl Fn(&Job<K>) -> bool) -> bool {
-        self.lanes.iter().flatten().any(|job| !job.answer.is_closed() && fits(job))
+        self.iter().any(fits)
     }
 
     /// Gives back such ones; those that the centre said nothing of yet with what it says of others.

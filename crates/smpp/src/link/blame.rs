@@ -78,7 +78,12 @@ impl Blame {
 
     /// Whether nothing of an owner that is to blame should go now.
     pub(super) fn rests(&self, owner: &str, now: Millis) -> bool {
-        self.owners.get(owner).is_some_and(|trouble| now < trouble.rests_until)
+        self.rests_until(owner).is_some_and(|until| now < until)
+    }
+
+    /// Until when it should not, if it ever was to blame.
+    pub(super) fn rests_until(&self, owner: &str) -> Option<Millis> {
+        self.owners.get(owner).map(|trouble| trouble.rests_until)
     }
 }
 

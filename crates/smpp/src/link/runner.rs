@@ -158,7 +158,7 @@ impl<K: Send + 'static> Runner<K> {
     async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
         let mut wait = std::pin::pin!(wait);
         loop {
-            self.expire(self.clock.now());
+            self.backlog.expire(self.clock.now(), None);
             self.show();
             let (clock, expires_at) = (self.clock.clone(), self.backlog.expires_at());
             tokio::select! {
@@ -231,26 +231,39 @@ impl<K: Send + 'static> Runner<K> {
             // What is in flight may still be answered, as what was blamed was.
             session.unbind(now);
         }
-        self.expire(now);
-        if self.pace.is_asking() {
-            let look_at = if session.has_room() { self.ask(session, now) } else { None };
-            self.show();
-            return look_at.into_iter().chain(self.backlog.expires_at()).min();
-        }
-        let mut ready_at = None;
-        while ready_at.is_none() && session.has_room() && self.backlog.len() > 0 {
-            ready_at = Some(self.pace.ready_at(now)).filter(|at| *at > now);
-            if let Some(job) = ready_at.is_none().then(|| self.backlog.pop()).flatten() {
-                self.submit(session, job, now);
-            }
-        }
+        // Of one that is not bound the centre says nothing.
+        let is_bound = matches!(*self.ends.phase.borrow(), Phase::Bound { .. });
+        let is_asking = self.pace.is_asking();
+        self.backlog.expire(now, self.throttled_with.filter(|_| is_asking && is_bound));
+        let look_at = match (session.has_room(), is_asking) {
+            (false, _) => None,
+            (true, true) => self.ask(session, now),
+            (true, false) => self.submit_all(session, now),
+        };
         self.show();
-        ready_at.into_iter().chain(self.backlog.expires_at()).min()
+        look_at.into_iter().chain(self.backlog.expires_at()).min()
     }
 
-    fn expire(&mut self, now: Millis) {
-        let throttled_with = self.throttled_with.filter(|_| self.pace.is_asking());
-        self.backlog.expire(now, throttled_with);
+    /// What may go, as long as there is room. When to look again.
+    fn submit_all(&mut self, session: &mut Session, now: Millis) -> Option<Millis> {
+        while session.has_room() && self.backlog.len() > 0 {
+            let ready_at = self.pace.ready_at(now);
+            if ready_at > now {
+                return Some(ready_at);
+            }
+            let blame = &self.blame;
+            match self.backlog.pop_where(|job| !must_rest(blame, job, now)) {
+                Some(job) => self.submit(session, job, now),
+                None => return self.rests_until(now),
+            }
+        }
+        None
+    }
+
+    /// When the first of those that rest may go.
+    fn rests_until(&self, now: Millis) -> Option<Millis> {
+        let until = |job: &Job<K>| self.blame.rests_until(&job.submission.owner);
+        self.backlog.iter().filter_map(until).filter(|until| *until > now).min()
     }
 
     /// One message at a time asks a centre that throttled: the first, once the pause is over; one
@@ -265,18 +278,20 @@ impl<K: Send + 'static> Runner<K> {
         }
         let blame = &self.blame;
         let is_free = |job: &Job<K>| !blame.is_in_trouble(&job.submission.owner, now);
-        let is_urgent = |job: &Job<K>| job.submission.lane == Lane::Urgent;
+        let is_urgent =
+            |job: &Job<K>| job.submission.lane == Lane::Urgent && !must_rest(blame, job, now);
         let (others_at, all_at) = (self.pace.may_ask_at(now), self.pace.ready_at(now));
         let mut next = None;
         if others_at <= now {
             next = self.backlog.pop_where(is_free).or_else(|| self.backlog.pop_where(is_urgent));
         }
         if next.is_none() && all_at <= now {
-            next = self.backlog.pop();
+            next = self.backlog.pop_where(|job| !must_rest(blame, job, now));
         }
         let Some(job) = next else {
             let has_others = self.backlog.has(|job| is_free(job) || is_urgent(job));
-            return Some(if has_others { others_at.min(all_at) } else { all_at });
+            let may_at = if has_others { others_at.min(all_at) } else { all_at };
+            return if may_at > now { Some(may_at) } else { self.rests_until(now) };
         };
         self.submit(session, job, now);
         let last = self.last_key;
@@ -391,9 +406,13 @@ impl<K: Send + 'static> Runner<K> {
         self.throttled_with = Some(status);
         self.asking = None;
         self.blame.throttled(&job.submission.owner, now);
-        if self.blame.is_blamed(&job.submission.owner, now) && !job.submission.follows {
+        if self.blame.is_blamed(&job.submission.owner, now) {
             self.pace.still_asking(now);
-            job.give_up(NotSent::Expired);
+            if job.submission.follows {
+                self.backlog.put_back(job);
+            } else {
+                job.give_up(NotSent::Expired);
+            }
             return self.give_back(now);
         }
         self.pace.throttled(now);
@@ -448,6 +467,11 @@ impl<K: Send + 'static> Runner<K> {
         figures.waiting.store(self.backlog.len(), Ordering::Relaxed);
         figures.rate.store(u64::from(self.pace.rate()), Ordering::Relaxed);
     }
+}
+
+/// Whether it waits in the link while its owner rests. What need not wait here goes back instead.
+fn must_rest<K>(blame: &Blame, job: &Job<K>, now: Millis) -> bool {
+    job.submission.follows && blame.rests(&job.submission.owner, now)
 }
 
 fn outcome_of(answer: Answer) -> Outcome {

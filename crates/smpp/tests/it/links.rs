@@ -68,18 +68,26 @@ impl Line {
         lane: Lane,
         expires_in_ms: i64,
     ) -> JoinHandle<Outcome> {
-        let (link, expires_at) = (self.link.clone(), self.clock.now() + expires_in_ms);
-        let owner = owner.to_owned();
-        let message = Message {
-            destination: Address::international(&format!("336{key:08}")),
-            ..Message::default()
-        };
-        let operation = Operation::Submit;
-        let segments = 1;
-        let follows = false;
-        let submission =
-            Submission { key, owner, operation, message, segments, lane, follows, expires_at };
+        self.go(self.submission(owner, key, lane, expires_in_ms))
+    }
+
+    fn go(&self, submission: Submission<u32>) -> JoinHandle<Outcome> {
+        let link = self.link.clone();
         tokio::spawn(async move { link.submit(submission).await })
+    }
+
+    fn submission(&self, owner: &str, key: u32, lane: Lane, for_ms: i64) -> Submission<u32> {
+        let destination = Address::international(&format!("336{key:08}"));
+        Submission {
+            key,
+            owner: owner.to_owned(),
+            operation: Operation::Submit,
+            message: Message { destination, ..Message::default() },
+            segments: 1,
+            lane,
+            follows: false,
+            expires_at: self.clock.now() + for_ms,
+        }
     }
 
     pub(crate) fn send(&self, key: u32) -> JoinHandle<Outcome> {
@@ -299,6 +307,28 @@ async fn one_whose_messages_alone_are_throttled_holds_up_nobody() {
     centre.answer(ticket, Status::RTHROTTLED).await;
     let _his = line.submit_of("ben", 21, Lane::Normal, 60_000);
     assert!(centre.is_quiet().await);
+}
+
+#[tokio::test]
+async fn what_follows_of_one_to_blame_waits_in_the_link_and_pauses_nobody() {
+    let line = Line::new(|settings| settings.session.window = 4).await;
+    let mut centre = line.bound().await;
+    until_she_is_to_blame(&line, &mut centre).await;
+    let rest = Submission { follows: true, ..line.submission("ada", 10, Lane::Normal, 60_000) };
+    let rest = line.go(rest);
+    for (round, rest_ms) in (20..).zip([1_000, 2_000]) {
+        let his = line.submit_of("ben", round, Lane::Normal, 60_000);
+        let (ticket, came) = centre.message().await;
+        assert_eq!(came, round, "hers rests");
+        centre.answer(ticket, Status::ROK).await;
+        assert_eq!(his.await.unwrap(), accepted());
+        line.clock.advance(rest_ms);
+        let (ticket, came) = centre.message().await;
+        assert_eq!(came, 10);
+        let status = if round == 20 { Status::RMSGQFUL } else { Status::ROK };
+        centre.answer(ticket, status).await;
+    }
+    assert_eq!(rest.await.unwrap(), accepted());
 }
 
 #[tokio::test]
