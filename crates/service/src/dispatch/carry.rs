@@ -231,11 +231,11 @@ async fn answered<O: Owner>(
             if let Some(news) = at_once(waiter, wait).await {
                 return heard(app, leg, news).await;
             }
-            settle(app, leg, News::Unknown).await?;
-            if overtaken::take_in::<O>(app, &leg.attempt).await? {
+            let settled = settle(app, leg, News::Unknown).await;
+            if settled.is_ok() && overtaken::take_in::<O>(app, &leg.attempt).await? {
                 return Ok(Next::Nothing(Carried::Moved));
             }
-            Ok(())
+            settled
         }
     };
     if let Err(error) = settled

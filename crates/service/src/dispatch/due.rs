@@ -110,14 +110,18 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
     let is_over = app.now() >= attempt.give_up_at;
     match attempt.state {
         // The node that was sending it is gone: maybe it went out.
-        State::Sending => settle(app, &mut leg, News::Unknown).await,
+        State::Sending => {
+            settle(app, &mut leg, News::Unknown).await?;
+            overtaken::take_in::<O>(app, &leg.attempt).await.map(drop)
+        }
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
         // Written by a program before this one.
         State::Unknown | State::Accepted if O::KEEPS_TIME => rest(app, attempt, None).await,
+        State::Unknown if is_over && overtaken::take_in::<O>(app, attempt).await? => Ok(()),
         State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
         State::Queued => enqueue(app, &leg, attempt.resends).await,
         State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
-            // A receipt may have come before the answer was given up.
+            // A receipt may have come just before the answer was given up.
             if overtaken::take_in::<O>(app, attempt).await? {
                 return Ok(());
             }

@@ -62,6 +62,7 @@ pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};
+pub use overtaken::take_in as take_in_overtaken;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};

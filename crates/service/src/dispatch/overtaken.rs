@@ -14,7 +14,7 @@ use crate::carriers::{Echo, Fate, Receipt};
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) async fn take_in<O: Owner>(app: &App, attempt: &Attempt) -> Result<bool, Unwritten> {
+pub async fn take_in<O: Owner>(app: &App, attempt: &Attempt) -> Result<bool, Unwritten> {
     match early(app, attempt).await {
         Ok(all) => take_all_in::<O>(app, attempt, all).await,
         Err(error) => {
@@ -40,6 +40,12 @@ async fn take_all_in<O: Owner>(
     let mut is_heard = false;
     for parked in all {
         let Some(leg) = lost::<O>(app, attempt).await.map_err(|_| Unwritten::Lost)? else { break };
+        let fate = Fate::of_stored(&parked.fate).unwrap_or(Fate::Sent);
+        // It may be about an earlier try or another copy, and this one may arrive.
+        let is_only_one = leg.attempt.tries <= 1 && leg.attempt.resends == 0;
+        if matches!(fate, Fate::Failed(_)) && !is_only_one {
+            continue;
+        }
         let echo = Echo {
             account_id: attempt.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
@@ -50,7 +56,7 @@ async fn take_all_in<O: Owner>(
             echo: Some(echo),
             // The row under the attempt's id names the carrier's beside it.
             provider_id: parked.siblings.first().cloned(),
-            fate: Fate::of_stored(&parked.fate).unwrap_or(Fate::Sent),
+            fate,
             error: parked.error.clone(),
         };
         door::take_in(app, leg, &receipt).await?;

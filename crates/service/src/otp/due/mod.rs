@@ -127,6 +127,9 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
             };
             let mut leg = Leg::<Otp>::new(challenge, attempt);
             dispatch::settle(app, &mut leg, News::Unknown).await?;
+            if dispatch::take_in_overtaken::<Otp>(app, &leg.attempt).await? {
+                return Ok(());
+            }
             postpone(app, &leg.message, next).await
         }
         State::Queued | State::Unknown | State::Accepted
