@@ -14,7 +14,7 @@ pub struct Contents {
     /// Its buttons.
     pub buttons: Vec<Button>,
     /// Whether a message of it needs nothing but values for its text and for the address behind a
-    /// button: no picture above it, no catalogue, no variables with names. Nobody can say it of one
+    /// button: nothing above it, no catalogue, no variables with names. Nobody can say it of one
     /// whose parts were not asked for.
     pub is_fillable: bool,
 }
@@ -31,7 +31,12 @@ pub(crate) fn read(parts: &[Value], is_passcode: bool) -> Contents {
         .flat_map(|part| part["buttons"].as_array().cloned().unwrap_or_default())
         .collect();
     let known = if is_passcode { Ok(Vec::new()) } else { buttons(&values, false) };
-    let is_fillable = is_passcode || known.is_ok() && parts.iter().all(needs_no_more);
+    let copies_code = |value: &Value| value["type"].as_str().is_some_and(|kind| kind == "OTP");
+    let is_fillable = if is_passcode {
+        values.iter().any(copies_code)
+    } else {
+        known.is_ok() && parts.iter().all(needs_no_more)
+    };
     Contents {
         body: text("BODY"),
         footer: text("FOOTER"),
@@ -50,9 +55,7 @@ fn needs_no_more(part: &Value) -> bool {
     if is_kind(part, "BODY") {
         return variables(text).is_ok();
     }
-    let is_line = part["format"].as_str().is_some_and(|it| it.eq_ignore_ascii_case("TEXT"));
-    let is_fixed_header = is_kind(part, "HEADER") && is_line && !text.contains("{{");
-    is_fixed_header || is_kind(part, "FOOTER") || is_kind(part, "BUTTONS")
+    is_kind(part, "FOOTER") || is_kind(part, "BUTTONS")
 }
 
 #[cfg(test)]
@@ -67,13 +70,15 @@ mod tests {
         let body = json!({"type": "BODY", "text": "Bonjour {{1}}", "example": {}});
         let more = |part| read(&[body.clone(), part], false).is_fillable;
         assert!(read(std::slice::from_ref(&body), false).is_fillable);
-        assert!(more(json!({"type": "HEADER", "format": "TEXT", "text": "ACME"})));
         assert!(more(json!({"type": "footer", "text": "STOP"})));
         assert!(more(json!({"type": "BUTTONS", "buttons": [
             {"type": "URL", "text": "Voir", "url": "https://ex.test/{{1}}", "example": ["1"]},
             {"type": "QUICK_REPLY", "text": "Oui"}]})));
         assert!(!more(json!({"type": "HEADER", "format": "IMAGE"})));
-        assert!(!more(json!({"type": "HEADER", "format": "TEXT", "text": "Pour {{1}}"})));
+        assert!(
+            !more(json!({"type": "HEADER", "format": "TEXT", "text": "ACME"})),
+            "it has no place"
+        );
         assert!(!more(json!({"type": "CAROUSEL", "cards": []})));
         assert!(!more(json!({"type": "BUTTONS", "buttons": [{"type": "CATALOG", "text": "V"}]})));
         assert!(!read(&[json!({"type": "BODY", "text": "Bonjour {{name}}"})], false).is_fillable);

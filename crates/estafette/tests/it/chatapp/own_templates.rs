@@ -19,7 +19,7 @@ stories!(
     a_template_that_nobody_confirmed_is_submitted_again_within_minutes,
     another_business_account_judges_the_templates_anew,
     a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same,
-    templates_of_ones_own_business_account_are_there_and_can_be_sent,
+    a_template_of_ones_own_business_account_is_taken_over_by_a_sync,
 );
 
 /// A number on a business account of its own.
@@ -100,59 +100,72 @@ async fn a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same
     assert!(upstream.templates().iter().any(is_there), "what she did not make stays");
 }
 
-async fn templates_of_ones_own_business_account_are_there_and_can_be_sent(
+async fn a_template_of_ones_own_business_account_is_taken_over_by_a_sync(
     world: &World,
     upstream: &CloudApi,
 ) {
     let (ada, ben) = (world.live_account("ada", 100).await, world.live_account("ben", 100).await);
     upstream.add_number("555", "556");
-    let parts = json!([{"type": "HEADER", "format": "TEXT", "text": "ACME"},
-        {"type": "BODY", "text": "Facture {{1}} de {{2}}"}, {"type": "FOOTER", "text": "STOP"},
+    upstream.add_number("557", cloud_api::WABA_ID);
+    let staff = world.staff().await;
+    for (account, number) in [
+        (&ada, own_number()),
+        // A number of her own, and names that meet those of others.
+        (
+            &ben,
+            json!({"phone_number_id": "557", "waba_id": cloud_api::WABA_ID,
+            "access_token": cloud_api::ACCESS_TOKEN, "app_secret": cloud_api::APP_SECRET,
+            "verify_token": "v"}),
+        ),
+    ] {
+        let link = format!("/v1/admin/accounts/{}/chatapp", account.account_id);
+        world.call("PUT", Env::Live, &link).bearer(staff).json(number).await.ok();
+    }
+    let parts = json!([{"type": "BODY", "text": "Facture {{1}} de {{2}}"},
+        {"type": "FOOTER", "text": "STOP"},
         {"type": "BUTTONS", "buttons": [{"type": "QUICK_REPLY", "text": "Oui"}]}]);
     upstream.make_template_of("556", "bill", "fr", &parts);
     let picture = json!([{"type": "HEADER", "format": "IMAGE"}, {"type": "BODY", "text": "x"}]);
     upstream.make_template_of("556", "picture", "fr", &picture);
-    let staff = world.staff().await;
-    let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
-    world.call("PUT", Env::Live, &link).bearer(staff).json(own_number()).await.ok();
+    upstream.make_template("556", "greeting", "en", "Hi {{1}}");
+    upstream.make_template(cloud_api::WABA_ID, "bill", "fr", "Bonjour");
     let path = "/v1/chatapp/templates";
-    let names = async || {
-        let all = ada.get(path).await.ok().body["templates"].as_array().unwrap().clone();
-        all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    // Those that she made there, and neither the deployment's own nor what values do not fill.
-    let there = || upstream.templates().iter().filter(|it| it["waba_id"] == "556").count();
-    eventually(async || (there() == 6).then_some(())).await;
-    eventually(async || (names().await == ["bill"]).then_some(())).await;
+    let sync = |of: &str| ada.call("POST", &format!("{path}/{of}"));
+    ada.get(&format!("{path}/bill")).await.problem("not_found");
+    let synced = sync("bill/sync").await.ok();
+    assert_eq!((synced.word("status"), synced.word("language")), ("APPROVED", "fr"));
     let bill = ada.get(&format!("{path}/bill")).await.ok();
     assert_eq!((bill.word("status"), bill.number("body_param_count")), ("APPROVED", 2));
     let message = json!({"to": phone("5678"), "template_name": "bill",
         "template_params": ["7", "Ana"], "billing_mode": "direct"});
     write(&ada, &message).await.ok();
-    // One that is made there later comes at a sync, or within six hours.
-    upstream.make_template("556", "later", "en", "Hi {{1}}");
-    upstream.make_template("556", "last", "fr", "Fin");
-    let later = |verb: &str| ada.call("POST", &format!("{path}/{verb}/sync?language=en_GB"));
-    assert_eq!(later("later").await.ok().word("status"), "APPROVED");
-    assert_eq!(later("later").await.ok().word("status"), "APPROVED", "as any other");
+    for _ in 0..2 {
+        let synced = sync("greeting/sync?language=en_GB").await.ok();
+        assert_eq!((synced.word("status"), synced.word("language")), ("APPROVED", "en"));
+    }
     for (name, why) in [
-        ("picture", "picture or a catalogue"),
+        ("picture", "a picture or a catalogue"),
         ("none", "no template"),
         ("consent", "no template"),
         ("a%26b", "no template"),
     ] {
-        let refused = ada.call("POST", &format!("{path}/{name}/sync")).await.problem("not_found");
+        let refused = sync(&format!("{name}/sync")).await.problem("not_found");
         assert!(refused.word("detail").contains(why), "{name}: {}", refused.text);
     }
-    assert_eq!(names().await, ["bill", "later"]);
-    world.advance(7 * clock::HOUR).await;
-    world.housekeep().await;
-    assert_eq!(names().await, ["bill", "last", "later"]);
-    // What others have on the deployment's business account is nobody's to take.
-    upstream.make_template(cloud_api::WABA_ID, "shared", "fr", "Bonjour");
-    ben.call("POST", &format!("{path}/shared/sync")).await.problem("not_found");
-    world.housekeep().await;
-    assert_eq!(ben.get(path).await.ok().body["templates"], json!([]));
+    let all = ada.get(path).await.ok();
+    let names: Vec<&str> = all.body["templates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["bill", "greeting"]);
+    ben.call("POST", &format!("{path}/bill/sync")).await.problem("not_found");
+    // As any other, it follows what the upstream says, and is none of hers that is gone there.
+    upstream.retire_templates("PENDING_DELETION");
+    assert_eq!(sync("bill/sync").await.ok().word("status"), "REJECTED");
+    ada.call("DELETE", &format!("{path}/greeting?language=en")).await.ok();
+    sync("greeting/sync?language=en").await.problem("not_found");
 }
 
 async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {

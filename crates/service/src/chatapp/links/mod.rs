@@ -20,7 +20,6 @@ use crate::carriers::cloud_api::Number;
 use crate::config;
 use crate::kit::id::AccountId;
 use crate::kit::secret::Secret;
-use crate::kit::task;
 
 /// Rings when a link changed.
 const BELL: Bell = Bell("chatapp links");
@@ -124,7 +123,6 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     }
     // Here at once; on other nodes within seconds.
     refresh(app).await?;
-    task::spawn(templates::take_over(app.clone(), account.clone()));
     Ok(linked(app, account).await?.linked_at)
 }
 

@@ -1,10 +1,7 @@
-//! Templates that an account's own business account has and that were not declared here: somebody
-//! made them there, before the account was linked or since. They are taken over as they stand, so
-//! that they are listed and can be sent: at a sync that names one, when the account is linked, and
-//! every six hours. One that needs more than values (a picture above it, a catalogue) is left
-//! alone, and so are the deployment's own.
-
-use std::collections::BTreeSet;
+//! A template that an account's own business account has and that was not declared here: somebody
+//! made it there. A sync that names it takes it over as it stands, and it is listed and sent from
+//! then on. Only by name: what a business had there before, and wants nothing of here, stays out of
+//! what an account may have, and out of what goes with it to another business account.
 
 use ::store::{CommitError, WriteSet};
 use cloud_api::business::Listed;
@@ -16,14 +13,16 @@ use super::{own, store as sql};
 use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::App;
-use crate::carriers::cloud_api::Number;
 use crate::kit::id::AccountId;
+
+/// What the upstream lists for a while after somebody deleted it.
+const GONE: [&str; 2] = ["DELETED", "PENDING_DELETION"];
 
 /// Takes over the template that a sync names.
 ///
 /// # Errors
 /// [`Error::Unknown`] where there is none, [`Error::Unfit`] where values alone do not fill it.
-pub(super) async fn one(
+pub(super) async fn take_over(
     app: &App,
     account: &AccountId,
     of: Named<'_>,
@@ -35,79 +34,24 @@ pub(super) async fn one(
     }
     may_ask(app, account)?;
     let listed = upstream.listed(of).await?.ok_or(Error::Unknown)?;
+    if GONE.contains(&listed.status.as_str()) {
+        return Err(Error::Unknown);
+    }
     let template = template(app, account, &listed).ok_or(Error::Unfit)?;
+    // Another business account has nothing of this one.
+    if !Upstream::of(app, account).is_some_and(|now| now.is_as(&upstream)) {
+        return Err(Error::Silent);
+    }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, app.now());
-    match put(app, set, &template).await {
-        Ok(()) => Ok(template),
-        // Somebody was faster.
-        Err(Error::Exists { .. }) => {
-            super::find(app, account, of.name, of.language).await?.ok_or(Error::Unknown)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Takes over what a business account lists and the accounts that are linked to it do not have.
-///
-/// # Errors
-/// When the database cannot be read or written.
-pub(super) async fn all(app: &App, number: &Number, listed: &[Listed]) -> Result<(), Error> {
-    let Some(cloud) = app.carriers.cloud() else { return Ok(()) };
-    for (account, own) in cloud.numbers().linked().iter() {
-        if own.waba_id == number.waba_id {
-            all_of(app, &AccountId::stored(account.clone()), listed).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn all_of(app: &App, account: &AccountId, listed: &[Listed]) -> Result<(), Error> {
-    let have = sql::all(app, account, MOST).await?;
-    let have: BTreeSet<(&str, &str)> =
-        have.iter().map(|it| (it.name.as_str(), it.language.as_str())).collect();
-    for found in listed {
-        let is_known = have.contains(&(found.name.as_str(), found.language.as_str()));
-        if is_known || own::is_one(app, &found.name) {
-            continue;
-        }
-        let Some(template) = template(app, account, found) else { continue };
-        match put(app, WriteSet::of(account.as_str()), &template).await {
-            Ok(()) | Err(Error::Exists { .. }) => {}
-            Err(Error::Full) => {
-                let account = account.as_str();
-                tracing::warn!(account, "it has more templates than it may have here");
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// The account was linked: what its business account has is there as soon as that says so. What
-/// fails now comes with the look of every six hours.
-pub(in crate::chatapp) async fn begin(app: App, account: AccountId) {
-    let Some(upstream) = Upstream::of(&app, &account).filter(Upstream::is_own) else { return };
-    let Some(listed) = upstream.all().await else {
-        let account = account.as_str();
-        return tracing::warn!(account, "the templates of its business account were not read");
-    };
-    if let Err(error) = all_of(&app, &account, &listed).await {
-        let account = account.as_str();
-        tracing::warn!(%error, account, "the templates of its business account are not kept");
-    }
-}
-
-async fn put(app: &App, mut set: WriteSet, template: &Template) -> Result<(), Error> {
-    limits::one_by_one(&mut set, &template.account, Limited::Templates);
-    sql::absent_if_full(&mut set, template, MOST, FULL);
-    sql::put(&mut set, template, EXISTS);
+    limits::one_by_one(&mut set, account, Limited::Templates);
+    sql::absent_if_full(&mut set, &template, MOST, FULL);
+    sql::put(&mut set, &template, EXISTS);
     match app.db.commit(set).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(template),
+        // Somebody was faster.
         Err(CommitError::Rejected(EXISTS)) => {
-            let Template { name, language, .. } = template.clone();
-            Err(Error::Exists { name, language })
+            super::find(app, account, of.name, of.language).await?.ok_or(Error::Unknown)
         }
         Err(CommitError::Rejected(FULL)) => Err(Error::Full),
         Err(error) => Err(error.into()),
@@ -117,7 +61,7 @@ async fn put(app: &App, mut set: WriteSet, template: &Template) -> Result<(), Er
 /// What is listed, as a template of an account; `None` = it cannot be one.
 fn template(app: &App, account: &AccountId, listed: &Listed) -> Option<Template> {
     let Listed { id, name, language, category, contents, .. } = listed;
-    let has_name = rules::is_name(name) && name.len() <= LONGEST_NAME && !language.is_empty();
+    let has_name = name.len() <= LONGEST_NAME && !language.is_empty();
     if !has_name || id.is_empty() || !contents.is_fillable {
         return None;
     }

@@ -16,7 +16,7 @@ use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifeti
 use cloud_api::callback::Template as News;
 use cloud_api::template::{self as rules, Category};
 
-use super::{CHANGED, Error, MOST, Named, Status, Template, adopt, own, store as sql};
+use super::{CHANGED, Error, MOST, Named, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
 use crate::carriers::cloud_api::{Number, Wanted};
@@ -71,9 +71,16 @@ impl<'a> Upstream<'a> {
         (!upstream.number.waba_id.is_empty()).then_some(upstream)
     }
 
-    /// Whether it is the account's own.
-    pub(super) const fn is_own(&self) -> bool {
-        !self.is_shared
+    /// Whether it is the account's own: not the deployment's, on which names of several meet.
+    pub(super) fn is_own(&self) -> bool {
+        let shared = self.cloud.numbers().shared();
+        !self.is_shared && shared.is_none_or(|shared| shared.waba_id != self.number.waba_id)
+    }
+
+    /// Whether nothing else was linked since.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let of = |it: &Self| (it.number.waba_id.clone(), it.number.revision);
+        of(self) == of(other)
     }
 
     /// The template of a name there, in a language, else in the language without its region.
@@ -89,11 +96,6 @@ impl<'a> Upstream<'a> {
         };
         let found = find(of.language).or_else(|| find(base));
         Ok(found.cloned())
-    }
-
-    /// All templates there, with what they are made of; `None` = it does not say.
-    pub(super) async fn all(&self) -> Option<Vec<Listed>> {
-        read_all(self.cloud, &self.number).await
     }
 
     /// What a template is called there.
@@ -288,7 +290,6 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
             continue;
         };
         own::look(app, cloud, number).await;
-        adopt::all(app, number, &listed).await?;
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
             for mut template in sql::by_provider_id(app, &found.id).await? {
                 let upstream = Upstream::of(app, &template.account);
@@ -375,7 +376,7 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
-        let wanted = Wanted { after: after.as_deref(), has_parts: true, ..Wanted::default() };
+        let wanted = Wanted { after: after.as_deref(), ..Wanted::default() };
         let Page { templates, after: next } = cloud.list(number, wanted).await?;
         all.extend(templates);
         // A cursor that leads to itself would never end.

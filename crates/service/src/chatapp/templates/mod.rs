@@ -15,7 +15,6 @@ use cloud_api::template::{self as rules, Button, Category};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-pub(super) use self::adopt::begin as take_over;
 use self::live::Upstream;
 use self::store as sql;
 use crate::access::idempotency::Claim;
@@ -204,8 +203,8 @@ pub enum Error {
     Unknown,
     /// The business account has one that values alone do not fill.
     #[error(
-        "The template needs more at each message than the values of its text, such as a picture or \
-         a catalogue, and cannot be sent from here"
+        "The template has more than a text, a footer and buttons, such as a header, a picture or a \
+         catalogue, and cannot be sent from here"
     )]
     Unfit,
     /// Storage.
@@ -311,7 +310,7 @@ async fn sync(
     claim: &Claim,
 ) -> Result<Template, Error> {
     let Some(mut template) = find(app, account, name, language).await? else {
-        return adopt::one(app, account, Named { name, language }, claim).await;
+        return adopt::take_over(app, account, Named { name, language }, claim).await;
     };
     let now = app.now();
     if app.env == Env::Live && !template.is_draft {
