@@ -11,7 +11,7 @@ const LONGEST_PAUSE_MS: i64 = 30_000;
 const RECOVERY_MS: i64 = 10_000;
 
 /// The pace of one session. A centre that throttles pauses all of it, because a message that steps
-/// back alone would be overtaken by its successors; whose messages are throttled alone is `Blame`'s.
+/// back alone would be overtaken by its successors; whose are throttled alone is `Blame`'s.
 #[derive(Debug)]
 pub struct Pace {
     /// Segments in a second; 0 = no limit.
@@ -21,7 +21,7 @@ pub struct Pace {
     stock: i64,
     filled_at: Millis,
     paused_until: Millis,
-    /// When the centre asked for the pause, or said again that it does, until it takes one that asks.
+    /// When the centre asked for the pause, or said so again, until it takes one that asks.
     asked_at: Option<Millis>,
     next_pause_ms: i64,
     recovered_at: Millis,

@@ -61,6 +61,9 @@ impl<K> Backlog<K> {
     /// Gives back such ones; those that the centre said nothing of yet with what it says of others.
     pub(super) fn give_back(&mut self, fits: impl Fn(&Job<K>) -> bool, throttled: Option<Status>) {
         for lane in &mut self.lanes {
+            if !lane.iter().any(&fits) {
+                continue;
+            }
             let (back, kept): (VecDeque<Job<K>>, _) = lane.drain(..).partition(&fits);
             *lane = kept;
             for mut job in back {

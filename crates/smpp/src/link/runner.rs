@@ -16,7 +16,7 @@ use crate::status::{Status, StatusClass};
 use crate::wire::COctets;
 
 use super::backlog::Backlog;
-use super::blame::Blame;
+use super::blame::{ASKS_FOR_MS, Asking, Blame};
 use super::delivery::Acknowledgement;
 use super::{
     Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, Submission,
@@ -33,19 +33,6 @@ pub(super) struct Ends<K> {
     pub(super) closing: watch::Receiver<Closing>,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) figures: Arc<Figures>,
-}
-
-/// How long what asks keeps the next one from asking, milliseconds: a centre that throttles may be
-/// slow to answer.
-const ASKS_FOR_MS: i64 = 2_000;
-
-/// Those that ask, one after the other.
-#[derive(Clone, Copy)]
-struct Asking {
-    first: u64,
-    last: u64,
-    /// When the next one may, without an answer to the last.
-    until: Millis,
 }
 
 /// Keeps a link up while [`Runner::run`] runs.
@@ -280,7 +267,8 @@ impl<K: Send + 'static> Runner<K> {
         let is_free = |job: &Job<K>| !blame.is_in_trouble(&job.submission.owner, now);
         let is_urgent =
             |job: &Job<K>| job.submission.lane == Lane::Urgent && !must_rest(blame, job, now);
-        let (others_at, all_at) = (self.pace.may_ask_at(now), self.pace.ready_at(now));
+        let others_at = self.pace.may_ask_at(now);
+        let all_at = self.pace.ready_at(now).max(others_at);
         let mut next = None;
         if others_at <= now {
             next = self.backlog.pop_where(is_free).or_else(|| self.backlog.pop_where(is_urgent));
@@ -291,7 +279,8 @@ impl<K: Send + 'static> Runner<K> {
         let Some(job) = next else {
             let has_others = self.backlog.has(|job| is_free(job) || is_urgent(job));
             let may_at = if has_others { others_at.min(all_at) } else { all_at };
-            return if may_at > now { Some(may_at) } else { self.rests_until(now) };
+            let may_at = Some(may_at).filter(|at| *at > now);
+            return may_at.into_iter().chain(self.rests_until(now)).min();
         };
         self.submit(session, job, now);
         let last = self.last_key;
