@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::template::{Button, buttons, variables};
 
+/// What the button of a passcode leads to.
+const COPIES_CODE: &str = "https://www.whatsapp.com/otp/";
+
 /// The parts of a template, as far as its author's rules know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
@@ -31,7 +34,11 @@ pub(crate) fn read(parts: &[Value], is_passcode: bool) -> Contents {
         .flat_map(|part| part["buttons"].as_array().cloned().unwrap_or_default())
         .collect();
     let known = if is_passcode { Ok(Vec::new()) } else { buttons(&values, false) };
-    let copies_code = |value: &Value| value["type"].as_str().is_some_and(|kind| kind == "OTP");
+    // It is declared as `OTP`, and listed as an address of the upstream's own.
+    let copies_code = |value: &Value| {
+        let is_own = |url: &str| url.starts_with(COPIES_CODE);
+        value["type"] == "OTP" || value["url"].as_str().is_some_and(is_own)
+    };
     let is_fillable = if is_passcode {
         values.iter().any(copies_code)
     } else {
@@ -89,6 +96,14 @@ mod tests {
             {"type": "OTP", "otp_type": "COPY_CODE", "text": "Copier"}]}),
         ];
         assert!(read(&code, true).is_fillable && !read(&code, false).is_fillable);
+        let url = "https://www.whatsapp.com/otp/code/?otp_type=COPY_CODE&code=otp{{1}}";
+        let button = json!({"type": "URL", "text": "Copy code", "url": url});
+        let listed = [
+            json!({"type": "BODY", "text": "*{{1}}* is your code."}),
+            json!({"type": "BUTTONS", "buttons": [button]}),
+        ];
+        assert!(read(&listed, true).is_fillable);
+        assert!(!read(&listed[..1], true).is_fillable, "it has no place for the code's button");
     }
 
     #[test]

@@ -143,6 +143,11 @@ async fn a_template_of_ones_own_business_account_is_taken_over_by_a_sync(
         let synced = sync("greeting/sync?language=en_GB").await.ok();
         assert_eq!((synced.word("status"), synced.word("language")), ("APPROVED", "en"));
     }
+    // The one of the very language comes all the same, once there is one.
+    upstream.make_template("556", "greeting", "en_GB", "Hello {{1}}");
+    let synced = sync("greeting/sync?language=en_GB").await.ok();
+    assert_eq!(synced.word("language"), "en_GB");
+    ada.call("DELETE", &format!("{path}/greeting?language=en_GB")).await.ok();
     for (name, why) in [
         ("picture", "a picture or a catalogue"),
         ("none", "no template"),

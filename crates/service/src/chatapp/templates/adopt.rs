@@ -37,6 +37,11 @@ pub(super) async fn take_over(
     if GONE.contains(&listed.status.as_str()) {
         return Err(Error::Unknown);
     }
+    // What stands in for the language may be here already: then that one is synced.
+    let stands_in = listed.language != of.language;
+    if stands_in && super::find(app, account, of.name, of.language).await?.is_some() {
+        return Err(Error::Unknown);
+    }
     let template = template(app, account, &listed).ok_or(Error::Unfit)?;
     // Another business account has nothing of this one.
     if !Upstream::of(app, account).is_some_and(|now| now.is_as(&upstream)) {

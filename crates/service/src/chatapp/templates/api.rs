@@ -319,8 +319,8 @@ async fn delete_template(
 
 /// Sync a template's status.
 ///
-/// Asks the provider for it, and stores it. One that the account's own business account has and that
-/// was not declared here is taken over, and can be sent from then on.
+/// Asks the provider for it, and stores it. One that the account's own business account has and
+/// that was not declared here is taken over, and can be sent from then on.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),

@@ -309,8 +309,14 @@ async fn sync(
     language: &str,
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let Some(mut template) = find(app, account, name, language).await? else {
-        return adopt::take_over(app, account, Named { name, language }, claim).await;
+    let mut template = match sql::template(app, account, name, language).await? {
+        Some(template) => template,
+        None => match adopt::take_over(app, account, Named { name, language }, claim).await {
+            Err(Error::Unknown) => {
+                find(app, account, name, language).await?.ok_or(Error::Unknown)?
+            }
+            done => return done,
+        },
     };
     let now = app.now();
     if app.env == Env::Live && !template.is_draft {
