@@ -19,7 +19,9 @@ use super::{
 use crate::app::App;
 use crate::carriers::binds::Presence;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Refusal, Subject};
+use crate::carriers::{
+    Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Receipt, Refusal, Subject,
+};
 use crate::kit::task;
 use crate::metrics::Submitted;
 
@@ -232,8 +234,12 @@ async fn answered<O: Owner>(
                 return heard(app, leg, news).await;
             }
             let settled = settle(app, leg, News::Unknown).await;
-            if settled.is_ok() && overtaken::take_in::<O>(app, &leg.attempt).await? {
-                return Ok(Next::Nothing(Carried::Moved));
+            if settled.is_ok()
+                && let Ok(Some(early)) = overtaken::first(app, &leg.attempt).await
+            {
+                let next = heard_of(app, leg, &early.receipt).await?;
+                early.done(app).await;
+                return Ok(next);
             }
             settled
         }
@@ -372,8 +378,18 @@ async fn heard<O: Owner>(
     leg: &mut Leg<O>,
     news: inbox::HeldReceipt,
 ) -> Result<Next, Unwritten> {
-    let provider_id = news.receipt.provider_id.as_deref();
-    let next = match news.receipt.fate {
+    let next = heard_of(app, leg, &news.receipt).await?;
+    news.done();
+    Ok(next)
+}
+
+async fn heard_of<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    receipt: &Receipt,
+) -> Result<Next, Unwritten> {
+    let provider_id = receipt.provider_id.as_deref();
+    Ok(match receipt.fate {
         Fate::Delivered => {
             settle(app, leg, News::Delivered { provider_id }).await?;
             Next::Nothing(Carried::Stands)
@@ -383,7 +399,7 @@ async fn heard<O: Owner>(
             Next::Nothing(Carried::Stands)
         }
         Fate::Failed(refusal) => {
-            over(app, leg, Failure::receipt(refusal, news.receipt.error.clone())).await?
+            over(app, leg, Failure::receipt(refusal, receipt.error.clone())).await?
         }
         // One that is late is not offered here.
         Fate::Refused(_) => Next::Nothing(Carried::Stands),
@@ -394,9 +410,7 @@ async fn heard<O: Owner>(
             settle(app, leg, News::Accepted { provider_id }).await?;
             Next::Nothing(Carried::Stands)
         }
-    };
-    news.done();
-    Ok(next)
+    })
 }
 
 /// Hands the message to the carrier, again while it throttles; `None` = its lane has no room.

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::poll;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::overtaken;
 use super::parked::{self, Parked};
 use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Found};
@@ -348,6 +349,27 @@ async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, 
         error: parked.error.clone(),
     };
     take_to(app, &receipt, place, owners).await
+}
+
+/// Takes in what came for an attempt before its answer was given up; answers whether anything did.
+///
+/// # Errors
+/// When it cannot be read or written.
+pub async fn take_in_overtaken<O: Owner>(app: &App, attempt: &Attempt) -> Result<bool, Unwritten> {
+    let unread = |error: ::store::Error| {
+        tracing::warn!(%error, attempt = attempt.id.as_str(), "parked receipts not read");
+        Unwritten::Lost
+    };
+    let Some(early) = overtaken::first(app, attempt).await.map_err(unread)? else {
+        return Ok(false);
+    };
+    let now = sql::attempt(app, &attempt.account, &attempt.id).await.map_err(unread)?;
+    let Some(now) = now.filter(Attempt::is_lost) else { return Ok(false) };
+    let message = O::load(app, &now.account, &now.object_id).await.map_err(unread)?;
+    let Some(message) = message else { return Ok(false) };
+    take_in(app, Leg::<O>::new(message, now), &early.receipt).await?;
+    early.done(app).await;
+    Ok(true)
 }
 
 /// Makes a receipt durable that brings news.

@@ -7,8 +7,8 @@ use clock::Millis;
 use futures_util::{StreamExt, stream};
 
 use super::claims::Claim;
+use super::door::take_in_overtaken;
 use super::failover;
-use super::overtaken;
 use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
@@ -112,17 +112,17 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         // The node that was sending it is gone: maybe it went out.
         State::Sending => {
             settle(app, &mut leg, News::Unknown).await?;
-            overtaken::take_in::<O>(app, &leg.attempt).await.map(drop)
+            take_in_overtaken::<O>(app, &leg.attempt).await.map(drop)
         }
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
         // Written by a program before this one.
         State::Unknown | State::Accepted if O::KEEPS_TIME => rest(app, attempt, None).await,
-        State::Unknown if is_over && overtaken::take_in::<O>(app, attempt).await? => Ok(()),
+        State::Unknown if is_over && take_in_overtaken::<O>(app, attempt).await? => Ok(()),
         State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
         State::Queued => enqueue(app, &leg, attempt.resends).await,
         State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
             // A receipt may have come just before the answer was given up.
-            if overtaken::take_in::<O>(app, attempt).await? {
+            if take_in_overtaken::<O>(app, attempt).await? {
                 return Ok(());
             }
             enqueue(app, &leg, attempt.resends + 1).await

@@ -57,12 +57,11 @@ use crate::kit::words::words;
 pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::{carry_on, carry_until};
 pub use claims::{Claim, Claims};
-pub use door::{Answer, Desk, TakeInbound, TakePart, run};
+pub use door::{Answer, Desk, TakeInbound, TakePart, run, take_in_overtaken};
 pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};
-pub use overtaken::take_in as take_in_overtaken;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
@@ -212,8 +211,8 @@ impl Attempt {
         }
     }
 
-    /// Whether its carrier's answer is lost. One that is to go out once more goes no more when it is
-    /// heard of.
+    /// Whether its carrier's answer is lost. One that is to go out once more goes no more when it
+    /// is heard of.
     fn is_lost(&self) -> bool {
         let is_to_go_again = self.state == State::Queued && self.resends > 0;
         self.state == State::Unknown || is_to_go_again

@@ -1,5 +1,5 @@
-//! How carriers of one route share what goes by it, what a passcode is told whose carrier throttles,
-//! and that nobody waits behind messages that a carrier throttles alone.
+//! How carriers of one route share what goes by it, what a passcode is told whose carrier
+//! throttles, and that nobody waits behind messages that a carrier throttles alone.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -103,6 +103,10 @@ async fn settle_due(app: &App, challenge: Challenge, attempt: Attempt) -> Result
     if attempt.state == State::Sending && now < attempt.lease_until {
         return postpone(app, &challenge, attempt.lease_until).await;
     }
+    // A receipt may have come just before its answer was given up.
+    if attempt.state == State::Unknown && dispatch::take_in_overtaken::<Otp>(app, &attempt).await? {
+        return Ok(());
+    }
     match challenge.shown_status(now) {
         Status::Sent | Status::Delivered => watch(app, challenge, attempt).await,
         status => end(app, &challenge, &attempt, status).await,
@@ -127,9 +131,6 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
             };
             let mut leg = Leg::<Otp>::new(challenge, attempt);
             dispatch::settle(app, &mut leg, News::Unknown).await?;
-            if dispatch::take_in_overtaken::<Otp>(app, &leg.attempt).await? {
-                return Ok(());
-            }
             postpone(app, &leg.message, next).await
         }
         State::Queued | State::Unknown | State::Accepted
