@@ -1,6 +1,6 @@
 //! A link: the ESME's side of one bind, kept up. It connects, binds, submits at its pace, and does
 //! it again when the connection ends. A throttled message keeps its place, and the link pauses;
-//! then one message at a time asks. One whose owner's messages alone are throttled goes back instead.
+//! then one message at a time asks. One whose owner's messages alone are throttled goes back.
 
 mod backlog;
 mod blame;

@@ -6,4 +6,5 @@ mod codec;
 mod links;
 mod odd;
 mod sessions;
+mod throttling;
 mod waits;
