@@ -29,8 +29,6 @@ pub use link::settings as link_settings;
 const PASSCODE_PATIENCE_MS: i64 = 5_000;
 /// The same of what nobody waits for.
 const PATIENCE_MS: i64 = 60_000;
-/// Permits with however small a window: enough that one account does not have all of them.
-const LEAST_PERMITS: usize = 8;
 
 /// Which submission a late answer is about.
 #[derive(Clone, Debug)]
@@ -210,9 +208,7 @@ impl Carrier for Smpp {
     /// The link keeps the rate, in segments, and pauses when the centre asks for it.
     fn pace(&self) -> Pace {
         let config::Smpp { window, binds, .. } = &self.inner.settings;
-        // What the link has not written yet is not sent twice by a crash.
-        let window = (window * binds).max(LEAST_PERMITS);
-        Pace { window, per_s: None, backs_off: true }
+        Pace { window: window * binds, per_s: None, backs_off: true }
     }
 
     fn key_of(&self, provider_id: &str) -> String {

@@ -8,10 +8,9 @@ use cloud_api::business::Listed;
 use cloud_api::template as rules;
 
 use super::live::{self, LONGEST_NAME, Upstream};
-use super::{EXISTS, Error, FULL, MOST, Named, Status, Template, may_ask, object_id};
+use super::{CHANGED, EXISTS, Error, FULL, Named, Status, Template, may_ask, object_id};
 use super::{own, store as sql};
 use crate::access::idempotency::Claim;
-use crate::access::limits::{self, Limited};
 use crate::app::App;
 use crate::kit::id::AccountId;
 
@@ -43,15 +42,11 @@ pub(super) async fn take_over(
         return Err(Error::Unknown);
     }
     let template = template(app, account, &listed).ok_or(Error::Unfit)?;
-    // Another business account has nothing of this one.
-    if !Upstream::of(app, account).is_some_and(|now| now.is_as(&upstream)) {
-        return Err(Error::Silent);
-    }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, app.now());
-    limits::one_by_one(&mut set, account, Limited::Templates);
-    sql::absent_if_full(&mut set, &template, MOST, FULL);
-    sql::put(&mut set, &template, EXISTS);
+    // Another business account, on whichever node it was linked, has nothing of this one.
+    sql::as_linked(&mut set, account, upstream.revision(), CHANGED);
+    super::add(&mut set, &template);
     match app.db.commit(set).await {
         Ok(_) => Ok(template),
         // Somebody was faster.
@@ -59,6 +54,7 @@ pub(super) async fn take_over(
             super::find(app, account, of.name, of.language).await?.ok_or(Error::Unknown)
         }
         Err(CommitError::Rejected(FULL)) => Err(Error::Full),
+        Err(CommitError::Rejected(CHANGED)) => Err(Error::Silent),
         Err(error) => Err(error.into()),
     }
 }

@@ -77,10 +77,9 @@ impl<'a> Upstream<'a> {
         !self.is_shared && shared.is_none_or(|shared| shared.waba_id != self.number.waba_id)
     }
 
-    /// Whether nothing else was linked since.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        let of = |it: &Self| (it.number.waba_id.clone(), it.number.revision);
-        of(self) == of(other)
+    /// Which of the account's links it is.
+    pub(super) fn revision(&self) -> i64 {
+        self.number.revision
     }
 
     /// The template of a name there, in a language, else in the language without its region.

@@ -231,9 +231,7 @@ async fn declare(
     }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, app.now());
-    limits::one_by_one(&mut set, account, Limited::Templates);
-    sql::absent_if_full(&mut set, &template, MOST, FULL);
-    sql::put(&mut set, &template, EXISTS);
+    add(&mut set, &template);
     match app.db.commit(set).await {
         Ok(_) => {}
         Err(CommitError::Rejected(EXISTS)) => {
@@ -257,6 +255,13 @@ async fn declare(
         }
     }
     Ok(template)
+}
+
+/// Another template of an account, or one in a draft's place.
+fn add(set: &mut WriteSet, template: &Template) {
+    limits::one_by_one(set, &template.account, Limited::Templates);
+    sql::absent_if_full(set, template, MOST, FULL);
+    sql::put(set, template, EXISTS);
 }
 
 /// The chat-app counts what all accounts ask of a business account together: one alone may not

@@ -40,6 +40,9 @@ const DOUBT: Sql = Sql("UPDATE chatapp_templates SET status = 'REJECTED', \
 const BEGIN_ANEW: Sql = Sql("UPDATE chatapp_templates SET status = 'PENDING', \
      provider_status = 'SUBMITTING', provider_template_id = '', rejection_reason = NULL, \
      updated_at = $1 WHERE account_id = $2 AND is_draft = 0");
+/// Holds the account's link as it is until the set is written.
+const AS_LINKED: Sql =
+    Sql("UPDATE chatapp_links SET revision = revision WHERE account_id = $1 AND revision = $2");
 /// One that was declared anew meanwhile stays.
 const REMOVE: Sql = Sql("DELETE FROM chatapp_templates WHERE account_id = $1 AND name = $2 \
      AND language = $3 AND provider_template_id = $4");
@@ -123,6 +126,11 @@ pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
         template.created_at
     ];
     set.guard(PUT, args, exists);
+}
+
+/// Refuses the set where the account is linked otherwise by now.
+pub(super) fn as_linked(set: &mut WriteSet, account: &AccountId, revision: i64, changed: Reject) {
+    set.guard(AS_LINKED, args![account, revision], changed);
 }
 
 /// Keeps how a template stands; refused where it changed since it was read.
