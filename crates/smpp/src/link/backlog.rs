@@ -53,11 +53,6 @@ impl<K> Backlog<K> {
         self.lanes.iter().flatten().filter(|job| !job.answer.is_closed())
     }
 
-    /// Whether there is such a one.
-    pub(super) fn has(&self, fits: impl Fn(&Job<K>) -> bool) -> bool {
-        self.iter().any(fits)
-    }
-
     /// Gives back such ones; those that the centre said nothing of yet with what it says of others.
     pub(super) fn give_back(&mut self, fits: impl Fn(&Job<K>) -> bool, throttled: Option<Status>) {
         for lane in &mut self.lanes {

@@ -16,19 +16,6 @@ const REST_MS: [i64; 2] = [1_000, 30_000];
 /// Owners of whom something is known. Those beyond pause the session, as if they were all.
 const MOST_OWNERS: usize = 1_000;
 
-/// How long what asks keeps the next one from asking, milliseconds: a centre that throttles may be
-/// slow to answer.
-pub(super) const ASKS_FOR_MS: i64 = 2_000;
-
-/// Those that ask, one after the other.
-#[derive(Clone, Copy)]
-pub(super) struct Asking {
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// When the next one may, without an answer to the last.
-    pub(super) until: Millis,
-}
-
 /// The owners whose messages were throttled, and none of whose was taken since.
 #[derive(Debug, Default)]
 pub(super) struct Blame {

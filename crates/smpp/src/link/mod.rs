@@ -2,6 +2,7 @@
 //! it again when the connection ends. A throttled message keeps its place, and the link pauses;
 //! then one message at a time asks. One whose owner's messages alone are throttled goes back.
 
+mod asking;
 mod backlog;
 mod blame;
 mod delivery;
@@ -74,10 +75,6 @@ pub enum Lane {
     Normal,
 }
 
-/// Places of a lane with however small a window: one whose messages are throttled leaves room for
-/// another's, which shows that the centre takes those.
-const LEAST_PLACES: usize = 16;
-
 /// How many submissions of a lane may wait or be on their way.
 #[derive(Clone, Debug)]
 struct Places {
@@ -88,7 +85,7 @@ struct Places {
 impl Places {
     /// Enough to fill the window again while the first answers are on their way.
     fn new(window: usize) -> Self {
-        let count = window.saturating_mul(2).clamp(LEAST_PLACES, 10_000);
+        let count = window.saturating_mul(2).clamp(1, 10_000);
         let lane = || Arc::new(Semaphore::new(count));
         Self { urgent: lane(), normal: lane() }
     }
@@ -121,6 +118,14 @@ pub struct Submission<K> {
     pub follows: bool,
     /// From when on it is not to be written any more.
     pub expires_at: Millis,
+}
+
+impl<K> Submission<K> {
+    /// Whether its sender may have it back to try again later: it neither follows what is out, nor
+    /// does somebody wait for it.
+    fn may_go_back(&self) -> bool {
+        self.lane != Lane::Urgent && !self.follows
+    }
 }
 
 /// What became of a submission.

@@ -15,12 +15,12 @@ use crate::session::{Answer, Ended, Event, NotSendable, Session};
 use crate::status::{Status, StatusClass};
 use crate::wire::COctets;
 
+use super::asking::Asking;
 use super::backlog::Backlog;
-use super::blame::{ASKS_FOR_MS, Asking, Blame};
+use super::blame::Blame;
 use super::delivery::Acknowledgement;
 use super::{
-    Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, Submission,
-    transport,
+    Closing, Delivery, Figures, Job, Lane, LinkSettings, News, NotSent, Outcome, Phase, transport,
 };
 
 /// How many unanswered submissions are remembered, for the case that their answer comes.
@@ -277,24 +277,23 @@ impl<K: Send + 'static> Runner<K> {
             next = self.backlog.pop_where(|job| !must_rest(blame, job, now));
         }
         let Some(job) = next else {
-            let has_others = self.backlog.has(|job| is_free(job) || is_urgent(job));
+            let has_others = self.backlog.iter().any(|job| is_free(job) || is_urgent(job));
             let may_at = if has_others { others_at.min(all_at) } else { all_at };
             let may_at = Some(may_at).filter(|at| *at > now);
             return may_at.into_iter().chain(self.rests_until(now)).min();
         };
         self.submit(session, job, now);
         let last = self.last_key;
-        let first = self.asking.map_or(last, |asking| asking.first);
-        self.asking = Some(Asking { first, last, until: now + ASKS_FOR_MS });
+        let asking = Asking::another(self.asking, last, now);
+        self.asking = Some(asking);
         // One that is not written asks nothing: the next one does.
-        Some(if self.in_flight.contains_key(&last) { now + ASKS_FOR_MS } else { now })
+        Some(if self.in_flight.contains_key(&last) { asking.until } else { now })
     }
 
     fn submit(&mut self, session: &mut Session, mut job: Job<K>, now: Millis) {
         self.last_key += 1;
         let (key, submission) = (self.last_key, &job.submission);
-        let may_wait = submission.lane != Lane::Urgent && !submission.follows;
-        if may_wait && self.blame.rests(&submission.owner, now) {
+        if submission.may_go_back() && self.blame.rests(&submission.owner, now) {
             job.throttled = job.throttled.or(self.throttled_with);
             return job.give_up(NotSent::Expired);
         }
@@ -412,7 +411,7 @@ impl<K: Send + 'static> Runner<K> {
     fn took(&mut self, key: u64, owner: &str, now: Millis) {
         self.is_of_use = true;
         self.pace.accepted();
-        if self.asking.is_some_and(|asking| key >= asking.first) {
+        if self.asking.is_some_and(|asking| asking.has(key)) {
             self.asking = None;
             self.pace.resume(now);
             self.blame.took_asking(owner);
@@ -426,9 +425,8 @@ impl<K: Send + 'static> Runner<K> {
     fn give_back(&mut self, now: Millis) {
         let blame = &self.blame;
         let goes_back = |job: &Job<K>| {
-            let Submission { owner, lane, follows, .. } = &job.submission;
-            let may_go = job.throttled.is_some() && *lane != Lane::Urgent && !follows;
-            may_go && blame.is_blamed(owner, now)
+            let is_throttled = job.throttled.is_some() && job.submission.may_go_back();
+            is_throttled && blame.is_blamed(&job.submission.owner, now)
         };
         self.backlog.give_back(goes_back, None);
     }

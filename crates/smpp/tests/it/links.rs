@@ -204,9 +204,9 @@ async fn urgent_ones_go_first() {
     let _first = line.send(1);
     let (mut ticket, _) = centre.message().await;
     let _bulk = (line.send(2), line.send(3), line.send(4));
-    eventually(|| line.link.load().waiting == 3).await;
+    eventually(|| line.link.load().waiting == 1).await;
     let _code = line.submit(9, Lane::Urgent, 60_000);
-    eventually(|| line.link.load().waiting == 4).await;
+    eventually(|| line.link.load().waiting == 2).await;
     for expected in [9, 2] {
         centre.connection.session.answer(line.clock.now(), ticket, Status::ROK, "id".into());
         let next = centre.message().await;

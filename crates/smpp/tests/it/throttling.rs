@@ -6,14 +6,19 @@ use tokio::task::JoinHandle;
 
 use crate::links::{Centre, Line, accepted, eventually};
 
+/// The centre throttles the first message that comes.
+async fn throttle(line: &Line, centre: &mut Centre<tokio::net::TcpStream>) {
+    let (ticket, _) = centre.message().await;
+    centre.answer(ticket, Status::RTHROTTLED).await;
+    eventually(|| line.link.load().throttled == 1).await;
+}
+
 #[tokio::test]
 async fn throttling_pauses_the_link_and_keeps_the_order() {
     let line = Line::new(|_| ()).await;
     let mut centre = line.bound().await;
     let first = line.send(1);
-    let (ticket, _) = centre.message().await;
-    centre.answer(ticket, Status::RTHROTTLED).await;
-    eventually(|| line.link.load().throttled == 1).await;
+    throttle(&line, &mut centre).await;
     let second = line.send(2);
     assert!(centre.is_quiet().await);
     line.clock.advance(999);
@@ -176,9 +181,7 @@ async fn what_waits_behind_a_throttled_message_until_it_expires_is_throttled_as_
     let line = Line::new(|_| ()).await;
     let mut centre = line.bound().await;
     let first = line.send(1);
-    let (ticket, _) = centre.message().await;
-    centre.answer(ticket, Status::RTHROTTLED).await;
-    eventually(|| line.link.load().throttled == 1).await;
+    throttle(&line, &mut centre).await;
     let second = line.submit(2, Lane::Normal, 500);
     eventually(|| line.link.load().waiting == 2).await;
     line.clock.advance(500);
@@ -230,9 +233,7 @@ async fn one_that_was_throttled_until_it_expired_is_refused() {
     let line = Line::new(|_| ()).await;
     let mut centre = line.bound().await;
     let outcome = line.submit(1, Lane::Normal, 500);
-    let (ticket, _) = centre.message().await;
-    centre.answer(ticket, Status::RTHROTTLED).await;
-    eventually(|| line.link.load().throttled == 1).await;
+    throttle(&line, &mut centre).await;
     line.clock.advance(500);
     assert_eq!(outcome.await.unwrap(), Outcome::Refused { status: Status::RTHROTTLED });
 }
