@@ -177,6 +177,12 @@ impl Listed {
         self.contents.body.as_ref().is_none_or(is_same)
     }
 
+    /// Whether somebody deleted it: the upstream lists it for a while.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self.status.as_str(), "DELETED" | "PENDING_DELETION")
+    }
+
     /// Whether the upstream lets it be changed.
     #[must_use]
     pub fn is_editable(&self) -> bool {

@@ -14,9 +14,6 @@ use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::AccountId;
 
-/// What the upstream lists for a while after somebody deleted it.
-const GONE: [&str; 2] = ["DELETED", "PENDING_DELETION"];
-
 /// Takes over the template that a sync names.
 ///
 /// # Errors
@@ -33,7 +30,7 @@ pub(super) async fn take_over(
     }
     may_ask(app, account)?;
     let listed = upstream.listed(of).await?.ok_or(Error::Unknown)?;
-    if GONE.contains(&listed.status.as_str()) {
+    if listed.is_gone() {
         return Err(Error::Unknown);
     }
     // What stands in for the language may be here already: then that one is synced.

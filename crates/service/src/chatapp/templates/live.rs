@@ -87,14 +87,19 @@ impl<'a> Upstream<'a> {
     /// # Errors
     /// [`Error::Silent`] where it does not say.
     pub(super) async fn listed(&self, of: Named<'_>) -> Result<Option<Listed>, Error> {
-        let wanted = Wanted { name: Some(of.name), has_parts: true, ..Wanted::default() };
-        let page = self.cloud.list(&self.number, wanted).await.ok_or(Error::Silent)?;
+        let all = self.named(of.name, true).await?;
         let base = of.language.split_once('_').map_or(of.language, |(base, _)| base);
-        let find = |language: &str| {
-            page.templates.iter().find(|it| it.name == of.name && it.language == language)
-        };
+        let find =
+            |language: &str| all.iter().find(|it| it.name == of.name && it.language == language);
         let found = find(of.language).or_else(|| find(base));
         Ok(found.cloned())
+    }
+
+    /// What is there under a name, in all languages; with what it is made of, where that is asked.
+    async fn named(&self, name: &str, has_parts: bool) -> Result<Vec<Listed>, Error> {
+        let wanted = Wanted { name: Some(name), has_parts, ..Wanted::default() };
+        let page = self.cloud.list(&self.number, wanted).await;
+        Ok(page.ok_or(Error::Silent)?.templates)
     }
 
     /// What a template is called there.
@@ -179,11 +184,9 @@ impl<'a> Upstream<'a> {
     /// [`Error::Differs`] where the upstream has one that was not made here and says something
     /// else: what is sent would not be what the account declared.
     async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
-        let is_unknown = template.provider_id.is_empty();
         let name = self.name(&template.account, &template.name);
-        let wanted = Wanted { name: Some(&name), has_parts: is_unknown, ..Wanted::default() };
-        let page = self.cloud.list(&self.number, wanted).await;
-        let found = page.ok_or(Error::Silent)?.templates;
+        let is_unknown = template.provider_id.is_empty();
+        let found = self.named(&name, is_unknown).await?;
         let listed =
             found.into_iter().find(|it| it.name == name && it.language == template.language);
         let Some(listed) = listed else { return Ok(false) };
