@@ -16,7 +16,7 @@ use super::signals::told_to_stop;
 use crate::config::Config;
 use crate::kit::secret::Secret;
 use crate::schema::MIGRATIONS;
-use crate::wiring::{self, Running};
+use crate::wiring::{self, Listeners, Service};
 use ground::Prepared;
 use steps::Tour;
 
@@ -33,12 +33,7 @@ pub(super) async fn run(
     if let Some(db) = &lent {
         ground::must_be_new(db).await?;
     }
-    let shown = async {
-        service.migrate().await?;
-        let running = wiring::start_on(service, listeners).await?;
-        show(running, &config, once, output).await
-    };
-    let shown = shown.await;
+    let shown = show(service, listeners, &config, once, output).await;
     // Also what was made before a failure. Its master key is known to nobody.
     if let Some(db) = lent.filter(|_| config.database.is_shared()) {
         db.unmake(MIGRATIONS).await.context("the demo's tables are still there")?;
@@ -49,11 +44,14 @@ pub(super) async fn run(
 
 /// Runs the service until the tour is over, or until it is told to stop.
 async fn show(
-    running: Running,
+    service: Service,
+    listeners: Listeners,
     config: &Config,
     once: bool,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
+    service.migrate().await?;
+    let running = wiring::start_on(service, listeners).await?;
     let addresses = Addresses::of(&running.addresses, config);
     output.tell(&format!(
         "The service runs on this machine: live {}, sandbox {}. What follows is a user of the \
