@@ -281,3 +281,24 @@ async fn a_database_has_one_name() {
     std::fs::remove_file(&other).unwrap();
     assert!(Lite::open(&bench.path, SqliteOptions::default()).is_ok());
 }
+
+fn page_bytes(path: &Path) -> i64 {
+    Connection::open(path).unwrap().pragma_query_value(None, "page_size", |row| row.get(0)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_file_has_small_pages_and_one_that_exists_keeps_its_own() {
+    let bench = bench(SqliteOptions::default()).await;
+    assert_eq!(page_bytes(&bench.path), 2048);
+    let path = bench.path.with_file_name("old.db");
+    let copied = Connection::open(&bench.path).unwrap();
+    let change = format!("PRAGMA page_size = 4096; VACUUM INTO '{}'", path.display());
+    copied.execute_batch(&change).unwrap();
+    assert_eq!(page_bytes(&path), 4096);
+    let db = Db::new(Lite::open(&path, SqliteOptions::default()).unwrap());
+    assert_eq!(db.migrate(&[SCHEMA]).await.unwrap(), 1);
+    db.commit(put(1, 16 << 10)).await.unwrap();
+    assert_eq!(count(&db).await, 1);
+    db.close().await;
+    assert_eq!(page_bytes(&path), 4096);
+}

@@ -63,9 +63,10 @@ pub(super) fn rehearse(
 /// left to those who open it.
 pub(super) fn refuse_foreign(path: &Path) -> Result<(), Error> {
     let found = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .and_then(|conn| Ok((has_table(&conn)?, tables(&conn)?)));
+        // In this order: another process may be making the tables, all of them at once.
+        .and_then(|conn| Ok((tables(&conn)?, has_table(&conn)?)));
     match found {
-        Ok((false, names)) => match names.into_iter().next() {
+        Ok((names, false)) => match names.into_iter().next() {
             Some(table) => Err(Error::Foreign { table }),
             None => Ok(()),
         },

@@ -16,6 +16,9 @@ use store::{Args, Error, Row, Sql, SqliteOptions, Val, View};
 const PREPARED: usize = 256;
 /// Page cache of connections that are rarely used, in KiB.
 const SMALL_CACHE_KIB: u32 = 2 << 10;
+/// Most pages that a commit writes to the log have one new entry of an index, and go there whole:
+/// see docs/decisions/0035-small-pages.md.
+const PAGE_BYTES: i64 = 2 << 10;
 /// What a group may change before its pages go to the log early, in KiB.
 const SPILL_KIB: i64 = 32 << 10;
 const RETRY: Duration = Duration::from_millis(10);
@@ -160,6 +163,8 @@ fn configure(conn: &Connection, role: Role, options: &SqliteOptions) -> rusqlite
     if role == Role::Reader {
         return Ok(());
     }
+    // Of a new file; one that exists keeps its own.
+    conn.pragma_update(None, "page_size", PAGE_BYTES)?;
     enter_wal(conn, Duration::from_millis(options.busy_timeout_ms))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     // A group that changes more than the cache holds goes to the log once all the same.
