@@ -11,6 +11,8 @@ use tokio::time::timeout;
 const LONGEST_COMMAND: u64 = 2_048;
 /// Bytes of a message that are read at a time: its lines may be longer.
 const PIECE: u64 = 64 * 1024;
+/// The last word to whoever is.
+const TOO_SLOW: &str = "421 4.4.2 too slow";
 
 /// How much one connection may do.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,12 @@ enum Stage {
     },
 }
 
+/// Why a message is not heard to its end.
+enum Cut {
+    TooLarge,
+    TooSlow,
+}
+
 /// What is said, and whether it is the last word.
 enum Say {
     On(String),
@@ -128,7 +136,7 @@ where
         let mut bounded = (&mut self.stream).take(LONGEST_COMMAND);
         let read = timeout(self.bounds.patience, bounded.read_until(b'\n', &mut line)).await;
         let Ok(read) = read else {
-            self.write("421 4.4.2 too slow").await?;
+            self.write(TOO_SLOW).await?;
             return Ok(None);
         };
         if read? == 0 {
@@ -226,8 +234,11 @@ where
             return Ok(say("503 5.5.1 name a recipient first"));
         }
         self.write("354 go on, and end with a dot").await?;
-        let Some(message) = self.message().await? else {
-            return Ok(Say::Last("552 5.3.4 too large, or too slow"));
+        let message = match self.message().await? {
+            Ok(message) => message,
+            Err(Cut::TooLarge) => return Ok(Say::Last("552 5.3.4 too large")),
+            // Not the message's fault: it comes again.
+            Err(Cut::TooSlow) => return Ok(Say::Last(TOO_SLOW)),
         };
         let addressed = std::mem::replace(&mut self.stage, Stage::Greeted);
         let Stage::Addressed { sender, recipients } = addressed else {
@@ -240,29 +251,29 @@ where
         })
     }
 
-    /// Everything up to the final dot, which only CR LF surround (RFC 5321 §4.1.1.4); `None` when
-    /// it is too large or too slow.
-    async fn message(&mut self) -> io::Result<Option<Vec<u8>>> {
+    /// Everything up to the final dot, which only CR LF surround (RFC 5321 §4.1.1.4).
+    async fn message(&mut self) -> io::Result<Result<Vec<u8>, Cut>> {
         let mut message = Vec::new();
         let mut begins_line = true;
         loop {
             let mut piece = Vec::new();
             let mut bounded = (&mut self.stream).take(PIECE);
             let read = timeout(self.bounds.patience, bounded.read_until(b'\n', &mut piece)).await;
-            let Ok(read) = read else { return Ok(None) };
+            let Ok(read) = read else { return Ok(Err(Cut::TooSlow)) };
             if read? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if begins_line && piece == b".\r\n" {
-                return Ok(Some(message));
+                return Ok(Ok(message));
             }
             let is_stuffed = begins_line && piece.first() == Some(&b'.');
             let kept = piece.get(usize::from(is_stuffed)..).unwrap_or_default();
             if message.len() + kept.len() > self.bounds.message_bytes {
-                return Ok(None);
+                return Ok(Err(Cut::TooLarge));
             }
             message.extend_from_slice(kept);
-            begins_line = piece.ends_with(b"\r\n");
+            // Of all of it: the piece may have ended between the two.
+            begins_line = message.ends_with(b"\r\n");
         }
     }
 }
