@@ -7,22 +7,21 @@ use ring::digest;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 
-/// What is signed, where it is there. `From` is named once more than it occurs, so that nobody can
-/// add one (RFC 6376 §8.15).
-const SIGNED: &[&str] = &[
+/// What is signed. What people see, and what says how to read it, is named once
+/// more than it occurs, so that nobody can add another (RFC 6376 §8.15).
+const SEALED: &[&str] = &[
     "from",
     "to",
     "cc",
     "reply-to",
     "subject",
     "date",
-    "message-id",
     "mime-version",
     "content-type",
     "content-transfer-encoding",
-    "list-unsubscribe",
-    "list-unsubscribe-post",
 ];
+/// What is signed beside it, where it is there.
+const SIGNED: &[&str] = &["message-id", "list-unsubscribe", "list-unsubscribe-post"];
 
 /// A key that signs.
 pub enum Key {
@@ -110,14 +109,14 @@ pub fn sign(message: &[u8], signer: Signer<'_>, key: &Key) -> Result<Vec<u8>, Ke
     let fields = fields(head);
     let mut names = Vec::new();
     let mut hashed = Vec::with_capacity(head.len());
-    for name in SIGNED {
+    for name in SEALED.iter().chain(SIGNED) {
         let of_name: Vec<&Field<'_>> = fields.iter().filter(|field| field.is(name)).collect();
         // From the bottom upwards (RFC 6376 §5.4.2).
         for field in of_name.iter().rev() {
             names.push(*name);
             field.relax_into(&mut hashed);
         }
-        if *name == "from" {
+        if SEALED.contains(name) {
             names.push(name);
         }
     }
@@ -252,7 +251,20 @@ pub fn published(record: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fields, published, relaxed_body, split};
+    use super::{Key, Signer, fields, published, relaxed_body, sign, split};
+
+    #[test]
+    fn nobody_can_add_what_people_see() {
+        let key = Key::ed25519(&[7; 32]).unwrap();
+        let signer = Signer { domain: "a.example", selector: "s", at_s: 0 };
+        let message = b"From: a@a.example\r\nSubject: x\r\nX-Own: y\r\n\r\nhello\r\n";
+        let field = String::from_utf8(sign(message, signer, &key).unwrap()).unwrap();
+        let plain: String = field.chars().filter(|letter| !letter.is_whitespace()).collect();
+        let names = plain.split(';').find_map(|tag| tag.strip_prefix("h=")).unwrap();
+        let times = |name| names.split(':').filter(|named| *named == name).count();
+        let found = ["from", "subject", "reply-to", "cc", "x-own", "list-unsubscribe"].map(times);
+        assert_eq!(found, [2, 2, 1, 1, 0, 0]);
+    }
 
     #[test]
     fn the_examples_of_the_rfc_are_relaxed_as_it_says() {
