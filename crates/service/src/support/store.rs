@@ -116,7 +116,14 @@ pub(super) const TELL_MESSAGE: Sql = Sql("INSERT INTO events (account_id, event_
 pub(super) const TELL_TICKET: Sql = Sql("INSERT INTO events (account_id, event_id, kind, \
      object_id, sequence, state, body, node, due) SELECT account_id, CAST($1 AS TEXT), \
      'support.ticket', ticket_id, event_count, CAST($2 AS TEXT) || ' ' || status || ' ' \
-     || priority || ' ' || COALESCE(assignee, '-'), NULL, CAST($3 AS BIGINT), \
+     || priority || ' ' || COALESCE(assignee, '-') || ' ' || updated_at || ' ' \
+     || COALESCE((SELECT MAX(said.seq) FROM ticket_messages AS said \
+       WHERE said.account_id = tickets.account_id AND said.ticket_id = tickets.ticket_id \
+       AND said.internal = 0), 0) || ' ' || user_read_seq \
+     || ' ' || COALESCE(CAST(resolved_at AS TEXT), '-') \
+     || ' ' || COALESCE(CAST(closed_at AS TEXT), '-') \
+     || ' ' || COALESCE(CAST(rating AS TEXT), '-') || ' ' || COALESCE(merged_into, '-'), \
+     NULL, CAST($3 AS BIGINT), \
      (SELECT CAST($4 AS BIGINT) FROM listeners WHERE account_id = $5) \
      FROM tickets WHERE account_id = $5 AND ticket_id = $6");
 pub(super) const NOTE_CHANGE: Sql = Sql("INSERT INTO ticket_changes (account_id, ticket_id, \

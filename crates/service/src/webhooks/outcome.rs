@@ -7,8 +7,11 @@ use clock::{DAY, HOUR, Millis};
 pub const SLOW_MS: i64 = 2_000;
 /// Tries that fail in a row until a target is tried one delivery at a time.
 const STREAK: i64 = 5;
-/// Longest pause between two such tries, milliseconds.
+/// Longest pause between two such tries, milliseconds…
 const LONGEST_PARK: i64 = 60_000;
+/// …and as a part of the longest one of the schedule, by which tries are spread anyway: whoever
+/// makes that short wants to be tried so often.
+const PART_OF_SCHEDULE: i64 = 5;
 /// A target that fails for so long is disabled, milliseconds.
 const FAILING: i64 = 5 * DAY;
 /// …if it failed so often.
@@ -40,11 +43,11 @@ pub fn outcome(status: Option<u16>) -> TryOutcome {
     }
 }
 
-/// How long the receiver asks to be left alone, milliseconds. Only 429 and 503 may ask (RFC 9110
-/// §10.2.3 and RFC 6585 §4); the header holds seconds or a date.
+/// How long the receiver asks to be left alone, milliseconds. Whatever is tried again may ask (RFC
+/// 9110 §10.2.3 and RFC 6585 §4); the header holds seconds or a date.
 #[must_use]
 pub fn asked_wait_ms(status: u16, retry_after: Option<&str>, now: Millis) -> Option<i64> {
-    let text = retry_after.filter(|_| matches!(status, 429 | 503))?.trim();
+    let text = retry_after.filter(|_| outcome(Some(status)) == TryOutcome::Again)?.trim();
     let wait_ms = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         text.parse::<i64>().map_or(LONGEST_WAIT, |seconds| seconds.saturating_mul(1_000))
     } else {
@@ -69,6 +72,13 @@ pub fn next_try(
     let fifths = 800 + i64::try_from(chance * 401 / 1_000).unwrap_or(200);
     let wait_ms = pause_ms * fifths / 1_000;
     Some(now + wait_ms.max(asked_ms.unwrap_or(0)))
+}
+
+/// The longest pause between two tries of a target that fails, milliseconds.
+#[must_use]
+pub fn longest_park_ms(schedule_s: &[i64]) -> i64 {
+    let longest_s = schedule_s.iter().max().copied().unwrap_or(0);
+    LONGEST_PARK.min(longest_s * 1_000 / PART_OF_SCHEDULE)
 }
 
 /// How a target fares.
@@ -103,17 +113,18 @@ pub struct EndedTry {
 }
 
 impl Health {
-    /// After one more try.
+    /// After one more try; see [`longest_park_ms`].
     #[must_use]
-    pub fn after(self, ended: EndedTry, now: Millis) -> Self {
-        let EndedTry { outcome, asked_ms, latency_ms } = ended;
+    pub fn after(self, ended: EndedTry, longest_park_ms: i64, now: Millis) -> Self {
+        let latency_ms = ended.latency_ms;
         let pace_ms = self
             .pace_ms
             .map_or(latency_ms, |pace_ms| latency_ms.max((3 * pace_ms + latency_ms) / 4));
-        Self { pace_ms: Some(pace_ms), ..self.after_fate(outcome, asked_ms, now) }
+        Self { pace_ms: Some(pace_ms), ..self.after_fate(ended, longest_park_ms, now) }
     }
 
-    fn after_fate(self, outcome: TryOutcome, asked_ms: Option<i64>, now: Millis) -> Self {
+    fn after_fate(self, ended: EndedTry, longest_park_ms: i64, now: Millis) -> Self {
+        let EndedTry { outcome, asked_ms, .. } = ended;
         if outcome == TryOutcome::Delivered {
             // What the receiver asked for still holds; what we concluded ourselves does not.
             let parked_until = if self.is_probing() { Millis(0) } else { self.parked_until };
@@ -128,7 +139,7 @@ impl Health {
             if health.streak >= STREAK && now >= self.parked_until {
                 health.probes += 1;
                 let doubled = 1_000_i64 << (health.probes - 1).min(6);
-                health.parked_until = now + doubled.min(LONGEST_PARK);
+                health.parked_until = now + doubled.min(longest_park_ms);
             }
         } else {
             health.streak = 0;
@@ -180,7 +191,7 @@ mod tests {
     impl Health {
         /// After a try that took no time.
         fn then(self, outcome: TryOutcome, asked_ms: Option<i64>, now: Millis) -> Self {
-            self.after(EndedTry { outcome, asked_ms, latency_ms: 0 }, now)
+            self.after(EndedTry { outcome, asked_ms, latency_ms: 0 }, LONGEST_PARK, now)
         }
     }
 
@@ -227,7 +238,8 @@ mod tests {
         for text in ["-1", "soon", "", "1.5"] {
             assert_eq!(asked_wait_ms(429, Some(text), NOW), None, "{text}");
         }
-        assert_eq!(asked_wait_ms(500, Some("120"), NOW), None);
+        assert_eq!(asked_wait_ms(500, Some("120"), NOW), Some(120_000));
+        assert_eq!(asked_wait_ms(404, Some("120"), NOW), None, "it is not tried again");
         assert_eq!(asked_wait_ms(429, None, NOW), None);
     }
 
@@ -260,6 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn a_short_schedule_is_kept_to_whatever_fails() {
+        assert_eq!(longest_park_ms(&SCHEDULE), 60_000);
+        assert_eq!(longest_park_ms(&[1; 9]), 200, "within the fifth by which tries are spread");
+        assert_eq!(longest_park_ms(&[]), 0);
+    }
+
+    #[test]
     fn refusals_do_not_park_but_count_as_failures() {
         let mut health = Health::default();
         for _ in 0..20 {
@@ -289,8 +308,8 @@ mod tests {
     #[test]
     fn a_target_is_slow_at_once_and_fast_again_after_a_while() {
         let took = |health: Health, latency_ms| {
-            health
-                .after(EndedTry { outcome: TryOutcome::Delivered, asked_ms: None, latency_ms }, NOW)
+            let ended = EndedTry { outcome: TryOutcome::Delivered, asked_ms: None, latency_ms };
+            health.after(ended, LONGEST_PARK, NOW)
         };
         let mut health = Health::default();
         assert!(health.is_suspect(), "nothing is known of it");

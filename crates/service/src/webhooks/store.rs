@@ -11,6 +11,8 @@ use super::{Attempt, Delivery, Target};
 pub(super) const CHANGED: Reject = Reject("webhook_changed");
 /// Another node has the target now.
 pub(super) const LOST: Reject = Reject("webhook_lost");
+/// The target is at another URL by now, or is active no longer.
+pub(super) const MOVED: Reject = Reject("webhook_moved");
 /// The wish to look through old events is not as it was read, or the target is gone.
 pub(super) const WISHED_ANEW: Reject = Reject("webhook_wished_anew");
 /// The account has as many targets as it may.
@@ -73,6 +75,11 @@ pub(super) const ENABLE: Sql = Sql("UPDATE webhooks SET active = 1, disabled_rea
 pub(super) const DISABLE: Sql = Sql("UPDATE webhooks SET active = 0, disabled_reason = $1, \
      disabled_at = $2, event_count = event_count + 1, work = work + 1 \
      WHERE account_id = $3 AND webhook_id = $4 AND active = 1 AND deleted = 0");
+
+/// The same of one that does not work, if it is where it did not.
+pub(super) const GIVE_UP_ON: Sql = Sql("UPDATE webhooks SET active = 0, disabled_reason = $1, \
+     disabled_at = $2, event_count = event_count + 1, work = work + 1 \
+     WHERE account_id = $3 AND webhook_id = $4 AND url = $5 AND active = 1 AND deleted = 0");
 
 /// The end of a target. Its row goes when its deliveries are gone.
 pub(super) const DELETE: Sql = Sql("UPDATE webhooks SET deleted = 1, active = 0, url = '', \

@@ -1,5 +1,7 @@
 //! What becomes of a delivery that fails, and of its target.
 
+use std::time::Duration;
+
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
@@ -7,11 +9,13 @@ use store::Val;
 
 use super::{SlowReceiver, ada, happen, hook, json_of, like_its_example, log, quiet};
 use super::{settled, target, visited};
-use crate::on_every_engine;
 use crate::world::{World, eventually};
+use crate::{on_every_engine, support};
 
 on_every_engine!(
     a_server_error_is_tried_again_with_the_same_bytes,
+    an_event_of_a_ticket_says_the_same_at_every_try,
+    what_failed_is_tried_again_in_time_at_a_busy_target,
     the_schedule_is_kept_and_ends,
     refusals_and_redirects_end_a_delivery_at_once,
     a_target_that_is_gone_is_disabled_and_told_of,
@@ -62,6 +66,67 @@ async fn a_server_error_is_tried_again_with_the_same_bytes(world: &World) {
     assert_ne!(visits[0].headers["webhook-timestamp"], visits[3].headers["webhook-timestamp"]);
     assert_ne!(visits[0].headers["webhook-signature"], visits[3].headers["webhook-signature"]);
     assert_eq!(quiet(&zoo, "/ok").await, 4);
+}
+
+async fn an_event_of_a_ticket_says_the_same_at_every_try(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[503]);
+    let made = hook(&ada, &zoo.url("/ok"), &["support.ticket"]).await;
+    let ticket = support::open(&ada, "No receipts", "Since noon.").await;
+    let waiting = settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+    // Much is another one before the second try.
+    world.advance(1_000).await;
+    support::write(&ada, &ticket, "Still none.").await.ok();
+    support::change(world, &ticket, json!({"status": "resolved"})).await.ok();
+    advance_to_next(world, &waiting).await;
+    eventually(async || {
+        let visits = zoo.visits_to("/ok");
+        let of = |visit: &playground::Visit| visit.headers["webhook-id"].clone();
+        let same = visits.iter().filter(|visit| of(visit) == of(&visits[0]));
+        let bodies: Vec<_> = same.map(|visit| visit.body.clone()).collect();
+        (bodies.len() == 2).then(|| assert_eq!(bodies[0], bodies[1]))
+    })
+    .await;
+    // Control: what changed is told.
+    eventually(async || {
+        let told = zoo.visits_to("/ok").iter().any(|visit| {
+            let body: Value = serde_json::from_slice(&visit.body).unwrap();
+            body["data"]["status"] == "resolved" && body["data"]["resolved_at"].is_string()
+        });
+        told.then_some(())
+    })
+    .await;
+}
+
+async fn what_failed_is_tried_again_in_time_at_a_busy_target(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[500]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let failed = happen(&ada, Kind::SmsDelivery, 1).await.remove(0);
+    settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+    // From here on the target has no quiet moment.
+    let busy = async {
+        loop {
+            happen(&ada, Kind::SmsDelivery, 1).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let again = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.advance(6_500).await;
+        eventually(async || {
+            let visits = zoo.visits_to("/ok");
+            let tries = visits.iter().filter(|visit| visit.headers["webhook-id"] == failed);
+            (tries.count() == 2).then_some(())
+        })
+        .await;
+    };
+    tokio::select! {
+        () = busy => {}
+        () = again => {}
+    }
 }
 
 async fn the_schedule_is_kept_and_ends(world: &World) {

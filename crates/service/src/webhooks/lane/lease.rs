@@ -57,6 +57,8 @@ impl TargetLane {
             }
         }
         self.renew = Box::pin(sleep(&self.engine));
+        // A busy target never gives its lease back, and what failed before is due meanwhile.
+        self.more = true;
     }
 }
 

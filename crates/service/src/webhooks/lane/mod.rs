@@ -2,35 +2,36 @@
 //! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
 
 mod lease;
+mod reading;
 mod writing;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clock::Millis;
 use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, OptionFuture, try_join_all};
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use hyper::body::Bytes;
-use store::{CommitError, WriteSet, args};
+use store::CommitError;
 use tokio::sync::mpsc;
 
 use self::lease::sleep;
 use self::writing::Written;
-use super::due::Due;
 use super::held::{Engine, Note, Wait};
 use super::loans::{Loan, Loans};
-use super::outcome::TryOutcome;
+use super::outcome::{self, Health, TryOutcome};
 use super::permits::Permit;
 use super::recovery;
 use super::tries::{Aim, Job, Tried};
 use super::{Target, store as sql};
-use crate::events;
 use crate::kit::id::DeliveryId;
 
 /// Deliveries that wait in memory; the others wait in the database.
 const WAITING: usize = 128;
+/// The same of a target that is slow, failed last, or was never tried.
+const SUSPECT_WAITING: usize = 4;
 /// The same of deliveries that are not written down yet, which would be read again.
 const LENT: usize = 512;
 /// How many of those may go before what waits in the database.
@@ -71,6 +72,8 @@ pub(super) struct TargetLane {
     lent_first: usize,
     flying: FuturesUnordered<BoxFuture<'static, Tried>>,
     landed: Vec<Tried>,
+    /// When what failed a moment ago is due again.
+    again: BTreeSet<Millis>,
     writing: Option<BoxFuture<'static, Written>>,
     waiting: Option<BoxFuture<'static, Permit>>,
     permit: Option<Permit>,
@@ -105,6 +108,7 @@ impl TargetLane {
             lent_first: 0,
             flying: FuturesUnordered::new(),
             landed: Vec::new(),
+            again: BTreeSet::new(),
             writing: None,
             waiting: None,
             permit: None,
@@ -130,7 +134,9 @@ impl TargetLane {
                 }
                 return;
             }
-            // The lease was taken anew at the last moment: the news is here already.
+            // The lease was taken anew at the last moment: the news is here already. What could not
+            // be written down is tried again.
+            self.forget_tries();
             self.is_lost = false;
             while let Ok(note) = self.notes.try_recv() {
                 self.heard(note);
@@ -142,6 +148,7 @@ impl TargetLane {
     async fn carry(&mut self) {
         while !self.is_lost {
             self.write_down();
+            self.look_for_retries();
             if self.row == TargetRow::Changed {
                 self.refresh().await;
                 continue;
@@ -178,8 +185,7 @@ impl TargetLane {
     async fn wait(&mut self) {
         tokio::select! {
             Some(tried) = self.flying.next() => {
-                let after = self.target.health.after(tried.ended(), self.engine.app.now());
-                let may_end = after.is_hopeless(self.engine.app.now());
+                let may_end = self.health_after(&tried).is_hopeless(self.engine.app.now());
                 if may_end || tried.outcome() == TryOutcome::Gone {
                     // Its URL may have been changed meanwhile.
                     self.refresh().await;
@@ -204,11 +210,17 @@ impl TargetLane {
         }
     }
 
+    fn health_after(&self, tried: &Tried) -> Health {
+        let app = &self.engine.app;
+        let longest_ms = outcome::longest_park_ms(&app.config.webhooks.retry_schedule_s);
+        self.target.health.after(tried.ended(), longest_ms, app.now())
+    }
+
     /// A try ended. What it means for the target holds at once; only later is it written down.
     fn land(&mut self, tried: Tried) {
         let now = self.engine.app.now();
         if tried.was_at(&self.target) {
-            self.target.health = self.target.health.after(tried.ended(), now);
+            self.target.health = self.health_after(&tried);
             self.is_over |= tried.ends(&self.target) || self.target.health.is_hopeless(now);
         }
         self.landed.push(tried);
@@ -341,71 +353,6 @@ impl TargetLane {
                     self.refresh().await;
                 }
                 Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    async fn load(&mut self) -> Result<(), super::Error> {
-        let app = &self.engine.app;
-        let (account, id) = (&self.target.account, &self.target.id);
-        // The target first: work that is left after this is seen by the guard of giving back.
-        let row: Option<Target> = app.db.row(sql::BY_ID, args![account, id]).await?;
-        let Some(row) = row.filter(|row| row.epoch == self.target.epoch) else {
-            self.is_lost = true;
-            return Ok(());
-        };
-        let limit = i64::try_from(WAITING + self.known.len()).unwrap_or(i64::MAX);
-        let due = async |sql| app.db.rows(sql, args![account, id, app.now(), limit]).await;
-        // Where one at a time is tried, what somebody asked for does not wait for the rest.
-        let is_slow = !row.active || row.health.is_probing();
-        let mut rows: Vec<Due> = if is_slow { due(sql::DUE_MANUAL).await? } else { Vec::new() };
-        let mut found = rows.len();
-        if row.active {
-            let rest: Vec<Due> = due(sql::DUE).await?;
-            found = rest.len();
-            rows.extend(rest);
-        }
-        self.know(row);
-        // What somebody asked for is due as well.
-        let mut seen = HashSet::new();
-        rows.retain(|due| {
-            let delivery = &due.job.delivery;
-            let is_known = self.known.contains(delivery);
-            if is_known && due.job.is_asked_for {
-                self.wished.insert(delivery.clone());
-            }
-            !is_known && seen.insert(delivery.clone())
-        });
-        self.line_up(rows).await?;
-        self.more = i64::try_from(found).unwrap_or(0) == limit;
-        Ok(())
-    }
-
-    /// Puts what is due into the queue, each with its JSON. What has no event is given up.
-    async fn line_up(&mut self, rows: Vec<Due>) -> Result<(), super::Error> {
-        let app = &self.engine.app;
-        let (account, id) = (&self.target.account, &self.target.id);
-        let bodies = try_join_all(rows.iter().map(|due| due.body(app))).await?;
-        let mut set = WriteSet::of(account.as_str());
-        for (due, body) in rows.iter().zip(&bodies) {
-            match (&due.event, body) {
-                (Some(event), Some(body)) if due.is_to_keep() => {
-                    events::keep_body(&mut set, event, body);
-                }
-                (Some(_), Some(_)) => {}
-                _ => {
-                    set.push(sql::GIVE_UP, args![app.now(), account, id, &due.job.delivery]);
-                }
-            }
-        }
-        if !set.is_empty() {
-            app.db.commit(set).await?;
-        }
-        for (Due { job, .. }, body) in rows.into_iter().zip(bodies) {
-            if let Some(body) = body {
-                self.known.insert(job.delivery.clone());
-                self.queue.push_back(Job { body: Bytes::from(body), ..job });
             }
         }
         Ok(())

@@ -3,19 +3,31 @@
 
 use std::collections::HashSet;
 
+use clock::Millis;
 use store::CommitError;
 
 use super::{PAUSE_MS, TargetLane};
 use crate::events;
 use crate::kit::id::DeliveryId;
+use crate::webhooks::outcome::{self, TryOutcome};
 use crate::webhooks::settle::{self, News, Settled};
+use crate::webhooks::store as sql;
 use crate::webhooks::tries::Tried;
+
+/// The chance by which a retry is as late as it may be.
+const LATEST: u64 = 999;
+/// Later retries wait for the look that comes with the renewal of the lease, milliseconds.
+const SOON_MS: i64 = 10_000;
+/// Retries so close to each other share a look, milliseconds.
+const NEAR_MS: i64 = 100;
 
 /// What was written, and whether it was.
 pub(super) struct Written {
     tries: Vec<Tried>,
     pending: Vec<DeliveryId>,
     is_disabled: bool,
+    /// Under which lease.
+    epoch: i64,
     outcome: Result<(), CommitError>,
 }
 
@@ -34,17 +46,19 @@ impl TargetLane {
         let app = self.engine.app.clone();
         let news = News { tries: &tries, loans: &self.loans, pending: &pending };
         let Settled { set, is_disabled } = settle::settle(&app, &self.target, &news);
+        let epoch = self.target.epoch;
         self.writing = Some(Box::pin(async move {
             let outcome = app.db.commit(set).await.map(drop);
-            Written { tries, pending, is_disabled, outcome }
+            Written { tries, pending, is_disabled, epoch, outcome }
         }));
     }
 
     pub(super) async fn written(&mut self, written: Written) {
-        let Written { mut tries, pending, is_disabled, outcome } = written;
+        let Written { mut tries, pending, is_disabled, epoch, outcome } = written;
         match outcome {
             Ok(()) => {
                 settle::count(&self.engine.app, &tries);
+                self.note_retries(&tries);
                 self.is_over = false;
                 self.forget_written(&tries, &pending);
                 if is_disabled {
@@ -60,6 +74,18 @@ impl TargetLane {
                 self.forget_written(&lent, &pending);
                 self.landed.splice(0..0, tries);
             }
+            // It has moved, or somebody else switched it off: that it does not work is no news.
+            Err(CommitError::Rejected(sql::MOVED)) => {
+                self.landed.splice(0..0, tries);
+                self.loans.keep_ripe();
+                self.is_over = false;
+                self.refresh().await;
+            }
+            // This node lost the lease and has it again, and nobody had it meanwhile.
+            Err(CommitError::Rejected(sql::LOST)) if epoch != self.target.epoch => {
+                self.landed.splice(0..0, tries);
+                self.loans.keep_ripe();
+            }
             Err(CommitError::Rejected(_)) => self.is_lost = true,
             Err(error) => {
                 // The tries were made and are written down as soon as that is possible.
@@ -69,6 +95,26 @@ impl TargetLane {
                 self.loans.keep_ripe();
                 self.engine.app.clock.tick(PAUSE_MS).await;
             }
+        }
+    }
+
+    /// Notes when tries that failed are made again, as far as that is before the next look anyway.
+    fn note_retries(&mut self, tries: &[Tried]) {
+        let (app, now) = (&self.engine.app, self.engine.app.now());
+        let schedule_s = &app.config.webhooks.retry_schedule_s;
+        for tried in tries.iter().filter(|tried| tried.outcome() == TryOutcome::Again) {
+            let at = outcome::next_try(schedule_s, tried.job.step, None, now, LATEST);
+            let soon = at.filter(|at| *at - now <= SOON_MS);
+            self.again.extend(soon.map(|at| Millis(at.0 - at.0 % NEAR_MS + NEAR_MS)));
+        }
+    }
+
+    /// Has the database looked at when what failed is due again: a busy target has no other reason.
+    pub(super) fn look_for_retries(&mut self) {
+        let now = self.engine.app.now();
+        while self.again.first().is_some_and(|at| *at <= now) {
+            self.again.pop_first();
+            self.more = true;
         }
     }
 
