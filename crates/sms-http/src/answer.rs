@@ -91,15 +91,16 @@ impl Gateway {
     }
 }
 
-/// What a status means where no rule says more. After a 5xx nobody knows whether it was taken; a
-/// login, an address or a balance that is refused says nothing of the message.
+/// What a status means where no rule says more. After a 5xx, and a 408 of something in between,
+/// nobody knows whether it was taken; a login, an address or a balance that is refused says nothing
+/// of the message.
 const fn by_status(status: u16) -> Meaning {
     match status {
         200..=299 => Meaning::Accepted,
         300..=399 | 401..=405 | 407 => Meaning::Unfit,
         429 => Meaning::Throttled,
-        502 | 504 | 500 => Meaning::Unknown,
         503 => Meaning::Temporary,
+        408 | 500..=599 => Meaning::Unknown,
         _ => Meaning::Permanent,
     }
 }

@@ -163,7 +163,12 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.inbox.lock().remove(&self.attempt_id);
+        let mut waiting = self.inbox.lock();
+        // Another carrier may have taken the message over meanwhile.
+        if waiting.get(&self.attempt_id).is_some_and(|own| Arc::ptr_eq(&own.tray, &self.tray)) {
+            waiting.remove(&self.attempt_id);
+        }
+        drop(waiting);
         self.tray.close();
     }
 }

@@ -31,14 +31,14 @@ pub enum Refusal {
     Permanent,
     /// The carrier does not take it as it is written for it: a setting of it is wrong. Another may.
     Unfit,
-    /// The carrier has a part of it, and does not take the rest for now: all of it may go again,
-    /// to the same carrier.
+    /// The carrier has a part of it at most, and does not take the rest for now: all of it may go
+    /// again, to the same carrier.
     Halfway,
     /// The carrier is down.
     Down,
     /// It went out and did not arrive, for reasons that the carrier keeps to itself.
     Undelivered,
-    /// It was not delivered within its time.
+    /// It was not delivered, or not even sent, within its time.
     Expired,
     /// A free-form message, and the recipient has not written lately.
     WindowClosed,

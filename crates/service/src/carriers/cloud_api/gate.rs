@@ -22,6 +22,8 @@ const PLACES: usize = 64;
 const PATIENT_PLACES: usize = 48;
 /// Of these, those of one account.
 const OWN_PLACES: usize = 32;
+/// Places that one account's passcodes take at most, with what else it sends.
+const OWN_URGENT_PLACES: usize = 56;
 /// The shortest and the longest rest of a number that does not work.
 const REST: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 /// Answers in a row that were lost, or told of a passing fault, after which it rests.
@@ -155,7 +157,7 @@ impl Gate {
         }
         let own = book.shares.get(who.account).map_or(0, |share| share.taken);
         let has_place = if who.is_passcode {
-            book.taken < PLACES
+            book.taken < PLACES && own < OWN_URGENT_PLACES
         } else {
             book.taken < PATIENT_PLACES && own < OWN_PLACES
         };
@@ -304,7 +306,7 @@ mod tests {
 
     use tokio::time::{Instant, advance};
 
-    use super::{Gate, Health, OWN_PLACES, PATIENT_PLACES, PLACES, Who, Why};
+    use super::{Gate, Health, OWN_PLACES, OWN_URGENT_PLACES, PATIENT_PLACES, PLACES, Who, Why};
 
     fn who(account: &str, to: u64) -> Who<'_> {
         Who { account, to, is_passcode: false }
@@ -368,6 +370,16 @@ mod tests {
         assert!(gate.enter(passcode("b", 3_000)).is_err());
         held.clear();
         assert!(gate.enter(who("a", 1_000)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn passcodes_of_one_account_leave_places_for_those_of_others() {
+        let gate = Gate::new(80);
+        let _held: Vec<_> = (0..OWN_URGENT_PLACES as u64)
+            .map(|to| gate.enter(passcode("a", to)).unwrap())
+            .collect();
+        assert_eq!(gate.enter(passcode("a", 100)).err().unwrap().why, Why::Full);
+        assert!(gate.enter(passcode("b", 101)).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

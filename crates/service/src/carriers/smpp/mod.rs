@@ -11,7 +11,7 @@ mod verdict;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ::smpp::{Lane as Urgency, Link, Submission, message_id};
+use ::smpp::{Lane as Urgency, Link, NotSent, Submission, message_id};
 use clock::{Clock, Millis};
 use futures_util::future::{BoxFuture, join_all};
 
@@ -20,10 +20,12 @@ use super::{Carrier, Content, Door, Outbound, Outcome, Pace, Refusal};
 use crate::config::{self, MessageId};
 use bound::Bound;
 use parts::Part;
-use verdict::Verdict;
+use verdict::{NOT_SENT, Verdict};
 
 pub use link::settings as link_settings;
 
+/// The code of a first part that was not answered.
+const NO_ANSWER: &str = "no_answer";
 /// How long a passcode waits for the window, the rate, or a link that was lost, milliseconds. Then
 /// another carrier takes it, or whoever waits for it is told.
 const PASSCODE_PATIENCE_MS: i64 = 5_000;
@@ -118,6 +120,8 @@ impl Inner {
             }
             Verdict::Accepted(id) => self.submit_rest(&link, message, id, rest).await,
             Verdict::Refused(class, code) => Outcome::Refused { class, code },
+            // If the centre has it, it has nothing else: all of it may go again.
+            Verdict::Unknown if place == Place::First => refused(Refusal::Halfway, NO_ANSWER),
             Verdict::Unknown => Outcome::Unknown,
         }
     }
@@ -146,7 +150,7 @@ impl Inner {
             // A receipt of the part would lead nowhere, so nobody would say that all of it arrived.
             None => Outcome::Unknown,
             // All of it goes again: the phone puts together only what came whole.
-            Some((Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }, code)) => {
+            Some((class, code)) if class.is_passing() || class == Refusal::Expired => {
                 Outcome::Refused { class: Refusal::Halfway, code }
             }
             Some((_, code)) => {
@@ -184,7 +188,13 @@ impl Inner {
             follows: place == Place::Rest,
             expires_at: until,
         };
-        Verdict::of(&self.settings, link.submit(submission).await)
+        match link.submit(submission).await {
+            // Its own time was over before its turn came, which says nothing of the carrier.
+            ::smpp::Outcome::NotSent(NotSent::Expired) if self.now() >= message.valid_until => {
+                Verdict::Refused(Refusal::Expired, NOT_SENT.to_owned())
+            }
+            outcome => Verdict::of(&self.settings, outcome),
+        }
     }
 
     fn now(&self) -> Millis {

@@ -53,18 +53,19 @@ pub(super) fn of(
     Ok(cut(settings.long, &base, &segments, kind, reference))
 }
 
-/// A text in parts. A reference of 16 bits takes a letter of each, so one that just fits into the
-/// most parts, as it was accepted and charged, has a shorter reference.
+/// A text in parts. A reference of 16 bits takes a letter of each: where that would make one part
+/// more than was counted and charged, the reference is shorter.
 fn segments(
     long: LongText,
     text: &str,
 ) -> Result<(Reference, Segments<'_>), (Refusal, &'static str)> {
     let of = |kind| Segments::of(text, kind).map(|segments| (kind, segments));
-    let cut = match long {
-        LongText::Udh16 => of(Reference::Word).or_else(|_| of(Reference::Octet)),
-        LongText::Udh8 | LongText::Sar | LongText::Payload => of(Reference::Octet),
-    };
-    cut.map_err(|_| (Refusal::Permanent, "too_long"))
+    let counted = of(Reference::Octet).map_err(|_| (Refusal::Permanent, "too_long"))?;
+    if long != LongText::Udh16 || counted.1.count() == 1 {
+        return Ok(counted);
+    }
+    let wide = of(Reference::Word).ok().filter(|(_, wide)| wide.count() == counted.1.count());
+    Ok(wide.unwrap_or(counted))
 }
 
 fn cut(

@@ -8,6 +8,9 @@ use crate::config;
 /// How long a message waits that a link gave back, milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
+/// The code of what never left.
+pub(super) const NOT_SENT: &str = "not_sent";
+
 /// The longest id of a message that is kept: four times what SMPP 3.4 §5.2.23 allows.
 pub(super) const MOST_ID_OCTETS: usize = 255;
 
@@ -39,7 +42,7 @@ impl Verdict {
                     NotSent::Closed => Refusal::Throttled { after_ms: 1 },
                     NotSent::Encode(_) => Refusal::Permanent,
                 };
-                Self::Refused(class, "not_sent".to_owned())
+                Self::Refused(class, NOT_SENT.to_owned())
             }
         }
     }
