@@ -131,6 +131,15 @@ pub fn national(e164: &str) -> Option<String> {
     Some(number.get_national_significant_number())
 }
 
+/// The digits of a number as its own country writes them, with what is dialled in front there: `0`,
+/// `8` or `06`, where anything is. `None` when the text is no number.
+#[must_use]
+pub fn as_at_home(e164: &str) -> Option<String> {
+    let number = PHONE_NUMBER_UTIL.parse(e164, None).ok()?;
+    let written = PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::National);
+    Some(written.chars().filter(char::is_ascii_digit).collect())
+}
+
 /// Whether this is the code of a country that has phone numbers (ISO 3166, `GB` and never `UK`).
 #[must_use]
 pub fn is_country(code: &str) -> bool {
@@ -139,6 +148,19 @@ pub fn is_country(code: &str) -> bool {
 }
 
 impl Msisdn {
+    /// Whether it may be a number of this country (ISO 3166): countries share codes, and lists
+    /// disagree on which of them a number is from.
+    #[must_use]
+    pub fn may_be_of(&self, country: &str) -> bool {
+        let code =
+            PHONE_NUMBER_UTIL.parse(self.e164(), None).ok().map(|number| number.country_code);
+        let mut regions = PHONE_NUMBER_UTIL.get_supported_regions();
+        regions.any(|region| {
+            region.as_region_str().as_str().eq_ignore_ascii_case(country)
+                && PHONE_NUMBER_UTIL.get_country_code_for_region(region) == code
+        })
+    }
+
     /// Reads a number in international form. Spaces, dots, dashes and brackets are dropped; the
     /// plus may be missing or be `00`.
     ///
@@ -297,6 +319,13 @@ mod tests {
         for text in ["", "+", "abc", "0612345678", "+3361234567x", "+33612345678901234"] {
             assert_eq!(Msisdn::once_valid(text), Err(Invalid::NotANumber), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_may_be_of_any_country_that_shares_its_code() {
+        let number = Msisdn::parse("+14155552671").unwrap();
+        let may = ["US", "ca", "MX", "XX", ""].map(|country| number.may_be_of(country));
+        assert_eq!(may, [true, true, false, false, false]);
     }
 
     #[test]

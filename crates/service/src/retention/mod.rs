@@ -273,12 +273,14 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     let sms = of_sms::erase(app, account, number).await?;
     let chatapp = of_chatapp::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
-    let ticket_messages = of_support::erase(app, account, Known::Number(number)).await?;
+    let mut wiped = of_support::erase(app, account, Known::Number(number)).await?;
+    objects.append(&mut wiped.objects);
     erase_events(app, account, number, &objects).await?;
     if !objects.is_empty() {
         app.handsets.forget(account.as_str(), number).await?;
     }
     let emails = of_emails::Erased::default();
+    let ticket_messages = wiped.messages;
     Ok(Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages })
 }
 
@@ -302,12 +304,13 @@ async fn of_mailbox(
     }
     follow_the_fence(app).await?;
     let emails = of_emails::erase(app, account, address).await?;
-    let ticket_messages = of_support::erase(app, account, Known::Address(address)).await?;
+    let mut wiped = of_support::erase(app, account, Known::Address(address)).await?;
+    objects.append(&mut wiped.objects);
+    // By its hash, an email that was sent meanwhile is found without the address.
+    objects.append(&mut of_emails::emails_of(app, account, address).await?);
     erase_events(app, account, &key, &objects).await?;
-    let mut set = WriteSet::of(account.as_str());
-    sandbox::forget_mailbox(app, &mut set, account, address);
-    app.db.commit(set).await?;
-    Ok(Erased { emails, ticket_messages, ..Erased::default() })
+    sandbox::forget_mail_of(app, account, address).await?;
+    Ok(Erased { emails, ticket_messages: wiped.messages, ..Erased::default() })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.

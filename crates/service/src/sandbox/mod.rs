@@ -7,5 +7,5 @@ mod replies;
 mod shelf;
 mod store;
 
-pub use mailboxes::{StoredRack, forget_mailbox, forget_old_mail};
+pub use mailboxes::{StoredRack, forget_mail_of, forget_old_mail};
 pub use shelf::{StoredShelf, forget_old};

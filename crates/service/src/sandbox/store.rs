@@ -35,6 +35,13 @@ pub(super) const NEWEST_MAILS: Sql = Sql("SELECT mail_id, sealed FROM sandbox_ma
      WHERE account_id = $1 AND address_mac = $2 AND mail_id < $3 \
      ORDER BY mail_id DESC LIMIT $4");
 
+/// A stretch of an account's emails, the oldest first.
+pub(super) const MAILS_AFTER: Sql = Sql("SELECT mail_id, sealed FROM sandbox_mails \
+     WHERE account_id = $1 AND mail_id > $2 ORDER BY mail_id LIMIT $3");
+/// Deletes one of them.
+pub(super) const DELETE_MAIL: Sql =
+    Sql("DELETE FROM sandbox_mails WHERE account_id = $1 AND mail_id = $2");
+
 /// Empties a mailbox.
 pub(super) const EMPTY_MAILBOX: Sql =
     Sql("DELETE FROM sandbox_mails WHERE account_id = $1 AND address_mac = $2");

@@ -67,7 +67,8 @@ pub struct NewChatappMessage {
     /// Your own id of the account that it is for.
     #[schema(min_length = 1, max_length = 128, example = "shop-17")]
     pub client_id: Option<String>,
-    /// The recipient's country, ISO 3166; told by the number when left out.
+    /// The recipient's country, ISO 3166; where it is left out, the number tells. The price always
+    /// goes by the number.
     #[schema(min_length = 2, max_length = 2, example = "FR")]
     pub country: Option<String>,
 }

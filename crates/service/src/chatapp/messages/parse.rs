@@ -73,9 +73,10 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let client_id = fields.text_within("client_id", 1, 128);
     let country = fields.text_within("country", 2, 2);
     if let (Some(country), Some(to)) = (&country, &to)
-        && !country.eq_ignore_ascii_case(to.country())
+        && !to.may_be_of(country)
     {
-        let detail = format!("must be the country of `to`, {}, or left out", to.country());
+        let detail =
+            format!("must be a country of the code of `to`, {}, or left out", to.country());
         fields.fault("country", "invalid_enum", detail);
     }
     fields.finish(app.is_strict())?;

@@ -26,6 +26,8 @@ const LIFE: i64 = DAY;
 /// Emails that an account keeps, in all its mailboxes together; older ones go once an hour.
 const MOST_MAILS: i64 = 1_000;
 
+/// Emails that are opened at a time.
+const STRETCH: i64 = 50;
 /// Bytes of them that it keeps, as they are stored.
 const MOST_BYTES: i64 = 16 * 1024 * 1024;
 /// Bytes that this node adds for an account before it looks at how much there is.
@@ -121,14 +123,36 @@ pub async fn forget_old_mail(app: &App, turn: &Turn) -> Result<u64, access::Erro
     Ok(deleted)
 }
 
-/// Adds to a set that the mailbox of a person is emptied, of what this account sent.
-pub fn forget_mailbox(
+/// Empties the mailbox of a person, of what this account sent, and deletes what names them in those
+/// of others.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn forget_mail_of(
     app: &App,
-    set: &mut WriteSet,
     account: &AccountId,
     address: &email::Address,
-) {
+) -> Result<(), access::Error> {
+    let mut set = WriteSet::of(account.as_str());
     set.push(sql::EMPTY_MAILBOX, args![account, mac(&app.vault, account.as_str(), address)]);
+    app.db.commit(set).await?;
+    let (key, mut after) = (address.key(), String::new());
+    loop {
+        let args = args![account, &after, STRETCH];
+        let rows: Vec<(String, Vec<u8>)> = app.db.rows(sql::MAILS_AFTER, args).await?;
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        after.clone_from(last);
+        let mut set = WriteSet::of(account.as_str());
+        for (id, sealed) in rows {
+            let json = app.vault.open(&place(account.as_str(), &id), &sealed).unwrap_or_default();
+            if String::from_utf8_lossy(&json).to_ascii_lowercase().contains(&key) {
+                set.push(sql::DELETE_MAIL, args![account, id]);
+            }
+        }
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+    }
 }
 
 /// What a mailbox received from this account before an id, newest first.

@@ -11,7 +11,7 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
-use self::wipe::{Number, Trace};
+use self::wipe::{Number, Spellings, Trace};
 use super::{Error, STALE, files, retried, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
@@ -83,7 +83,7 @@ impl Known<'_> {
     fn trace(self) -> Trace {
         match self {
             Self::Number(number) => Trace::Number(Number::of(number)),
-            Self::Address(address) => Trace::Address(address.key().to_ascii_lowercase()),
+            Self::Address(address) => Trace::Address(Spellings::of(address)),
         }
     }
 }
@@ -109,34 +109,42 @@ pub async fn naming(
     Ok(found)
 }
 
-/// Takes a person out of all texts of an account's tickets; answers how many
-/// messages named them. Doing it again finds nothing.
+/// What an erasure went through.
+#[derive(Debug, Default)]
+pub struct Wiped {
+    /// How many messages named the person.
+    pub messages: u64,
+    /// These messages, and the tickets that named them.
+    pub objects: BTreeSet<String>,
+}
+
+/// Takes a person out of all texts of an account's tickets. Doing it again finds nothing.
 ///
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
-pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<u64, Error> {
+pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<Wiped, Error> {
     let trace = person.trace();
     let tickets = tickets_naming(app, account, &trace).await?;
     let messages = said(app, account, &trace).await?;
+    let mut wiped = Wiped::default();
     if tickets.is_empty() && messages.is_empty() {
-        return Ok(0);
+        return Ok(wiped);
     }
     erase_idempotency_keys::<Error>(app, account, |key, _| trace.is_in_key(key)).await?;
     for ticket in &tickets {
         retried(|| wipe_ticket(app, account, &ticket.id, &trace)).await?;
+        wiped.objects.insert(ticket.id.to_string());
     }
     for said in &messages {
         retried(|| wipe_message(app, account, said, &trace)).await?;
+        wiped.messages += 1;
+        wiped.objects.extend([said.message.to_string(), said.ticket.to_string()]);
     }
-    // The subject is in the words of the first message.
-    let first = messages.iter().filter(|said| said.seq == FIRST).map(|said| &said.ticket);
-    let named: BTreeSet<_> = tickets.iter().map(|ticket| &ticket.id).chain(first).collect();
-    for ticket in named {
-        retried(|| reindex_first(app, account, ticket)).await?;
-    }
-    Ok(u64::try_from(messages.len()).unwrap_or(u64::MAX))
+    Ok(wiped)
 }
 
+/// The texts of a ticket, and with them what finds it: the subject is in the words of its first
+/// message.
 async fn wipe_ticket(
     app: &App,
     account: &AccountId,
@@ -145,10 +153,15 @@ async fn wipe_ticket(
 ) -> Result<(), Error> {
     let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
     let Some(named) = named else { return Ok(()) };
+    let first: Option<Said> = app.db.row(sql::MESSAGE, args![account, id, FIRST]).await?;
     let clean = |text: &str| trace.removed_from(text).unwrap_or_else(|| text.to_owned());
     let comment = named.rating_comment.as_deref().map(clean);
     let (subject, category) = (clean(&named.subject), clean(&named.category));
     let mut set = WriteSet::of(account.as_str());
+    if let Some(first) = first {
+        set.guard(sql::HOLD_MESSAGE, args![&first.body, account, id, FIRST], STALE);
+        index(&mut set, account, &first, &format!("{subject} {}", first.body));
+    }
     let row = args![subject, category, comment, account, id, named.version];
     set.guard(sql::WIPE_TICKET, row, STALE);
     app.db.commit(set).await?;
@@ -164,32 +177,32 @@ async fn wipe_message(
 ) -> Result<(), Error> {
     let args = args![account, &found.ticket, found.seq];
     let said: Option<Said> = app.db.row(sql::MESSAGE, args).await?;
-    let Some(Said { ticket, seq, body, internal, text_id, .. }) = said else { return Ok(()) };
-    let clean = trace.removed_from(&body).unwrap_or_else(|| body.clone());
-    let words = search::indexed(account, internal, &clean);
+    let Some(said) = said else { return Ok(()) };
+    let clean = trace.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
+    let (ticket, seq) = (&said.ticket, said.seq);
     let mut set = WriteSet::of(account.as_str());
-    set.guard(sql::WIPE_MESSAGE, args![clean, account, &ticket, seq, body], STALE);
+    let words = if seq == FIRST {
+        let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, ticket]).await?;
+        let Some(named) = named else { return Ok(()) };
+        let words = format!("{} {clean}", named.subject);
+        set.guard(sql::HOLD_TICKET, args![named.subject, account, ticket], STALE);
+        words
+    } else {
+        clean.clone()
+    };
+    index(&mut set, account, &said, &words);
+    set.guard(sql::WIPE_MESSAGE, args![clean, account, ticket, seq, &said.body], STALE);
     // A file that came with such a message shows the same person.
-    files::delete(app, &mut set, account, &ticket, seq..=seq);
-    set.push(sql::DELETE_WORDS_OF, args![text_id]);
-    set.push(of_tickets::INDEX, args![text_id, words]);
+    files::delete(app, &mut set, account, ticket, seq..=seq);
     app.db.commit(set).await?;
     Ok(())
 }
 
-async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<(), Error> {
-    let first: Option<Said> = app.db.row(sql::MESSAGE, args![account, id, FIRST]).await?;
-    let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
-    let (Some(first), Some(named)) = (first, named) else { return Ok(()) };
-    let words =
-        search::indexed(account, first.internal, &format!("{} {}", named.subject, first.body));
-    let mut set = WriteSet::of(account.as_str());
-    set.guard(sql::HOLD_TICKET, args![named.subject, account, id], STALE);
-    set.guard(sql::HOLD_MESSAGE, args![first.body, account, id, FIRST], STALE);
-    set.push(sql::DELETE_WORDS_OF, args![first.text_id]);
-    set.push(of_tickets::INDEX, args![first.text_id, words]);
-    app.db.commit(set).await?;
-    Ok(())
+/// Finds a message by other words from now on.
+fn index(set: &mut WriteSet, account: &AccountId, said: &Said, words: &str) {
+    set.push(sql::DELETE_WORDS_OF, args![said.text_id]);
+    let words = search::indexed(account, said.internal, words);
+    set.push(of_tickets::INDEX, args![said.text_id, words]);
 }
 
 /// The messages of an account that name a person.

@@ -1,6 +1,7 @@
 //! Takes a person out of a text. A phone number goes however it is written: as from abroad or as
-//! dialled at home, with blanks, dots, dashes, slashes or brackets between its digits, in the
-//! digits of any script. An email address goes in any case, where it is not part of a longer one.
+//! dialled at home, with blanks, dots, dashes, slashes, brackets or marks that nobody sees between
+//! its digits, in the digits of any script. An email address goes in any case, its domain in either
+//! spelling, where it is not part of a longer one.
 
 use crate::kit::digits::digit;
 use crate::kit::msisdn;
@@ -11,8 +12,7 @@ const ERASED: &str = "[erased]";
 /// What names a person in a text.
 pub(super) enum Trace {
     Number(Number),
-    /// In lower case.
-    Address(String),
+    Address(Spellings),
 }
 
 impl Trace {
@@ -25,7 +25,7 @@ impl Trace {
     pub(super) fn is_in_key(&self, text: &str) -> bool {
         match self {
             Self::Number(number) => text.contains(number.digits()),
-            Self::Address(address) => text.to_ascii_lowercase().contains(address),
+            Self::Address(address) => text.to_ascii_lowercase().contains(&address.ascii),
         }
     }
 
@@ -33,40 +33,77 @@ impl Trace {
     pub(super) fn removed_from(&self, text: &str) -> Option<String> {
         match self {
             Self::Number(number) => number.removed_from(text),
-            Self::Address(address) => without_address(text, address),
+            Self::Address(address) => address.removed_from(text),
         }
     }
 }
 
-fn without_address(text: &str, address: &str) -> Option<String> {
-    // ASCII only, so that places are the same in both.
-    let lower = text.to_ascii_lowercase();
-    let (mut clean, mut rest) = (String::new(), 0);
-    for (at, _) in lower.match_indices(address) {
-        let (front, back) = lower.split_at(at);
-        let back = back.get(address.len()..).unwrap_or_default();
-        if !is_longer_before(front) && !is_longer_behind(back) {
-            clean.push_str(text.get(rest..at)?);
-            clean.push_str(ERASED);
-            rest = at + address.len();
-        }
-    }
-    clean.push_str(text.get(rest..)?);
-    (rest > 0).then_some(clean)
+/// An email address in the ways its domain is spelled, in lower case.
+pub(super) struct Spellings {
+    ascii: String,
+    unicode: String,
 }
 
-/// Whether what stands before an address makes its local part another one.
-fn is_longer_before(front: &str) -> bool {
-    front.chars().next_back().is_some_and(|c| c.is_alphanumeric() || "._+-%&=!#$*/?^~|".contains(c))
+impl Spellings {
+    pub(super) fn of(address: &email::Address) -> Self {
+        let ascii = address.key().to_ascii_lowercase();
+        let domain = email::domain_in_unicode(address.domain());
+        let name = ascii.split_once('@').map_or("", |(name, _)| name);
+        Self { unicode: format!("{name}@{domain}").to_lowercase(), ascii }
+    }
+
+    /// The text without it; `None` when it does not have it.
+    fn removed_from(&self, text: &str) -> Option<String> {
+        let (mut clean, mut rest) = (String::new(), text);
+        let (mut found, mut before) = (false, [None; 2]);
+        while let Some(letter) = rest.chars().next() {
+            let length = [&self.ascii, &self.unicode].into_iter().find_map(|spelling| {
+                let length = length_in_any_case(rest, spelling)?;
+                let behind = rest.get(length..).unwrap_or_default();
+                (!is_longer_before(before) && !is_longer_behind(behind)).then_some(length)
+            });
+            if length.is_some() {
+                found = true;
+                clean.push_str(ERASED);
+                before = [None; 2];
+            } else {
+                clean.push(letter);
+                before = [before[1], Some(letter)];
+            }
+            rest = rest.get(length.unwrap_or(letter.len_utf8())..).unwrap_or_default();
+        }
+        found.then_some(clean)
+    }
+}
+
+/// How many bytes at the start of a text are these letters, which are in lower case.
+fn length_in_any_case(text: &str, lower: &str) -> Option<usize> {
+    let mut wanted = lower.chars().peekable();
+    for (at, letter) in text.char_indices() {
+        if wanted.peek().is_none() {
+            return Some(at);
+        }
+        if !letter.to_lowercase().all(|small| wanted.next() == Some(small)) {
+            return None;
+        }
+    }
+    wanted.peek().is_none().then_some(text.len())
+}
+
+/// Whether the two letters before an address make its local part another one: what else may stand
+/// in one by the letter of the law (RFC 5322 §3.2.3) stands around addresses in links and logs.
+fn is_longer_before(before: [Option<char>; 2]) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let [first, last] = before;
+    is_letter(last) || (last.is_some_and(|c| "._+-".contains(c)) && is_letter(first))
 }
 
 /// Whether what stands behind an address makes its domain another one; a full stop ends sentences.
 fn is_longer_behind(back: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut letters = back.chars();
     match letters.next() {
-        Some('.') => letters.next().is_some_and(is_part),
-        letter => letter.is_some_and(is_part),
+        Some('.' | '-' | '_') => letters.next().is_some_and(char::is_alphanumeric),
+        letter => letter.is_some_and(char::is_alphanumeric),
     }
 }
 
@@ -76,7 +113,8 @@ pub(super) struct Number {
     abroad: String,
     /// The same with the zero of home, as in `+33 (0)6 …`.
     both: Option<String>,
-    /// As dialled at home, with and without that zero: it goes where it stands alone.
+    /// As dialled at home, with a zero, with nothing, or with what is put in front there: it goes
+    /// where it stands alone.
     home: Vec<String>,
 }
 
@@ -90,6 +128,7 @@ impl Number {
         if let (Some(national), Some(code)) = (&national, code) {
             both = Some(format!("{code}0{national}"));
             home = vec![format!("0{national}"), national.clone()];
+            home.extend(msisdn::as_at_home(e164));
         }
         Self { abroad, both, home }
     }
@@ -154,13 +193,18 @@ fn length_of(text: &str, digits: &str) -> Option<usize> {
     None
 }
 
-const fn is_between(letter: char) -> bool {
-    matches!(letter, ' ' | '\u{a0}' | '\u{202f}' | '.' | '-' | '/' | '(' | ')')
+/// Blanks, dashes, and the marks of browsers and contact lists that say in which direction digits
+/// run and where lines may break.
+fn is_between(letter: char) -> bool {
+    letter.is_whitespace()
+        || matches!(letter, '.' | '-' | '/' | '(' | ')' | '\u{ad}' | '\u{2212}' | '\u{feff}')
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2010}'..='\u{2015}')
+        || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Number, without_address};
+    use super::{Number, Spellings};
 
     fn without(text: &str) -> Option<String> {
         Number::of("+33612345678").removed_from(text)
@@ -178,6 +222,8 @@ mod tests {
             "06 12 34 56 78",
             "612345678",
             "\u{ff10}\u{ff16}12345678",
+            "+33 6\u{2011}12\u{2013}34\u{2009}56\t78",
+            "+33\u{202c}612\u{200b}345678",
         ] {
             let text = format!("call {written} now");
             assert_eq!(without(&text).as_deref(), Some("call [erased] now"), "{written}");
@@ -185,6 +231,19 @@ mod tests {
         let twice = "+33612345678+33612345678";
         assert_eq!(without(twice).as_deref(), Some("[erased][erased]"));
         assert_eq!(without("9933612345678").as_deref(), Some("99[erased]"));
+    }
+
+    #[test]
+    fn a_number_goes_as_it_is_dialled_at_home() {
+        for (number, dialled) in [
+            ("+79123456789", "8 912 345-67-89"),
+            ("+36201234567", "06 20 123 4567"),
+            ("+375291234567", "8 029 123-45-67"),
+            ("+14155552671", "1-415-555-2671"),
+        ] {
+            let clean = Number::of(number).removed_from(dialled);
+            assert_eq!(clean.as_deref(), Some("[erased]"), "{dialled}");
+        }
     }
 
     #[test]
@@ -205,26 +264,40 @@ mod tests {
 
     #[test]
     fn an_address_goes_in_any_case_and_others_stay() {
-        let without = |text: &str| without_address(text, "ada@example.com");
+        let ada = Spellings::of(&email::Address::parse("ada@example.com").unwrap());
         for (text, clean) in [
             ("ada@example.com", "[erased]"),
             ("É <Ada@Example.COM>.", "É <[erased]>."),
             ("ADA@example.com,ada@example.com. And", "[erased],[erased]. And"),
             ("mailto:ada@example.com?x", "mailto:[erased]?x"),
+            ("to=ada@example.com&x=1", "to=[erased]&x=1"),
+            ("https://crm.example/u/ada@example.com", "https://crm.example/u/[erased]"),
+            ("**ada@example.com**", "**[erased]**"),
+            ("_ada@example.com_ -ada@example.com-", "_[erased]_ -[erased]-"),
         ] {
-            assert_eq!(without(text).as_deref(), Some(clean), "{text}");
+            assert_eq!(ada.removed_from(text).as_deref(), Some(clean), "{text}");
         }
         for text in [
             "",
             "nada@example.com",
             "l.ada@example.com",
             "x+ada@example.com",
+            "x-ada@example.com",
             "ada@example.com.au",
+            "ada@example.com-x.org",
             "ada@example.community",
             "éada@example.com",
             "ada at example.com",
         ] {
-            assert_eq!(without(text), None, "{text}");
+            assert_eq!(ada.removed_from(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_goes_in_either_spelling_of_its_domain() {
+        let ada = Spellings::of(&email::Address::parse("ada@bücher.example").unwrap());
+        for text in ["ada@bücher.example", "Ada@BÜCHER.example", "ada@xn--bcher-kva.example"] {
+            assert_eq!(ada.removed_from(text).as_deref(), Some("[erased]"), "{text}");
         }
     }
 }
