@@ -252,6 +252,10 @@ async fn lost_by_dns(engine: Engine) {
     let looked = ada.get(&path).await.ok();
     assert_eq!((looked.word("status"), stands(&looked)[1]), ("verified", "pending"));
     assert!(contract::is_instant(looked.word("missing_since")));
+    // Whoever looks on such a day makes nothing worse.
+    let asked = verify(&ada, domain.word("id")).await.ok();
+    assert_eq!((asked.word("status"), stands(&asked)[1]), ("verified", "pending"));
+    assert_eq!(asked.field("missing_since"), looked.field("missing_since"));
     zone.lock().unwrap().insert(key.clone(), kept);
     next_day(&world).await;
     assert_eq!(ada.get(&path).await.ok().field("missing_since"), &Value::Null, "it is back");

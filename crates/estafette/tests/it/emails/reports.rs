@@ -14,6 +14,7 @@ use crate::world::{World, eventually};
 on_every_engine!(
     a_bounce_comes_back_and_suppresses_the_address with listening,
     what_is_full_or_unwelcome_bounces_and_may_be_written_to_again with listening,
+    a_bounce_of_somebody_it_was_passed_on_to_suppresses_nobody with listening,
     a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since with listening,
     a_complaint_comes_back_and_suppresses_the_person with listening,
     a_complaint_of_who_was_erased_meanwhile_still_counts with listening,
@@ -116,6 +117,16 @@ async fn a_bounce_comes_back_and_suppresses_the_address(world: &World) {
         (bounced > 0).then_some(bounced)
     });
     assert_eq!(told.await, 1, "told once");
+}
+
+async fn a_bounce_of_somebody_it_was_passed_on_to_suppresses_nobody(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let (id, path) = sent(&ada, &mx, "team@example.org").await;
+    let report = bounce("gone@old.example", "5.1.1", "550 5.1.1 no such user");
+    assert_eq!(bring(world, &path, &report).await, "250 2.0.0 taken\r\n");
+    let error = error_of(&ada, &id, "bounced").await;
+    assert_eq!(error["code"], "undeliverable");
+    assert!(ada.get("/v1/email-suppressions").await.ok().list().is_empty());
 }
 
 async fn a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since(world: &World) {

@@ -234,8 +234,8 @@ async fn read_domain(
 ///
 /// Looks up its DNS records. With all that are required in place it is `verified`, and the account
 /// may write from it. A record that is missing or wrong is `pending`; one that no name server says
-/// anything about stays as it was. In the sandbox all records are there, but for domains under
-/// `.invalid`.
+/// anything about stays as it was. A domain that was verified stays so for three days without them
+/// (`missing_since`). In the sandbox all records are there, but for domains under `.invalid`.
 #[utoipa::path(
     post, path = "/v1/email-domains/{domain_id}/verify", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),

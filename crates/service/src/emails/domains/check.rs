@@ -1,10 +1,11 @@
-//! The daily look at domains that are verified already. DNS has bad days, and people move their
-//! zones: a domain whose records are gone stays verified for three days more, and says so.
+//! How a domain stands by its records, and the daily look at those that are verified already. DNS
+//! has bad days, and people move their zones: a domain whose records are gone stays verified for
+//! three days more, and says so.
 
 use ::store::{WriteSet, args};
-use clock::{DAY, HOUR};
+use clock::{DAY, HOUR, Millis};
 
-use super::{Domain, Status, look, sql};
+use super::{Domain, Found, Status, look, sql};
 use crate::access::retention::Accounts;
 use crate::app::{App, Env};
 use crate::chores::Turn;
@@ -15,6 +16,29 @@ use crate::kit::id::AccountId;
 const GRACE_MS: i64 = 3 * DAY;
 /// How old the last look has to be, a little less than the chore's pace.
 const FRESH_MS: i64 = DAY - HOUR;
+
+/// How a domain stands.
+pub(super) struct Standing {
+    pub(super) status: Status,
+    pub(super) verified_at: Option<Millis>,
+    pub(super) missing_since: Option<Millis>,
+}
+
+impl Standing {
+    /// By what a look at its records found, whoever asked for it.
+    pub(super) fn of(domain: &Domain, found: &Found, now: Millis) -> Self {
+        if found.is_enough() {
+            let verified_at = domain.verified_at.or(Some(now));
+            return Self { status: Status::Verified, verified_at, missing_since: None };
+        }
+        let since = domain.missing_since.unwrap_or(now);
+        if domain.status == Status::Pending || now - since >= GRACE_MS {
+            return Self { status: Status::Pending, verified_at: None, missing_since: None };
+        }
+        let missing_since = Some(since);
+        Self { status: Status::Verified, verified_at: domain.verified_at, missing_since }
+    }
+}
 
 /// Looks at all verified domains of live again; answers how many are not verified any more.
 ///
@@ -48,11 +72,7 @@ async fn check_one(
 ) -> Result<Status, Error> {
     let found = look(app, &domain).await;
     let now = turn.now();
-    let missing_since = (!found.is_enough()).then(|| domain.missing_since.unwrap_or(now));
-    let is_lost = missing_since.is_some_and(|since| now - since >= GRACE_MS);
-    let status = if is_lost { Status::Pending } else { Status::Verified };
-    let verified_at = domain.verified_at.filter(|_| !is_lost);
-    let missing_since = missing_since.filter(|_| !is_lost);
+    let Standing { status, verified_at, missing_since } = Standing::of(&domain, &found, now);
     let mut set = WriteSet::of(account.as_str());
     let (words, seen) = (found.to_stored(), found.seen_to_stored());
     let (id, checked_at) = (&domain.id, domain.checked_at);
@@ -61,7 +81,7 @@ async fn check_one(
         args![status_word, words, now, verified_at, missing_since, seen, account, id, checked_at];
     set.push(sql::CHECKED_AGAIN, args);
     app.db.commit(set).await?;
-    if is_lost {
+    if status == Status::Pending {
         tracing::warn!(domain = id.as_str(), "a domain lost its records: it is not verified");
     }
     Ok(status)

@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use self::check::Standing;
 pub use self::check::check_again;
 pub(super) use self::keys::Signers;
 use self::records::{Record, Seen};
@@ -287,19 +288,17 @@ async fn verify(
     claim: &Claim,
 ) -> Result<Domain, Error> {
     let found = look(app, &domain).await;
-    let status = if found.is_enough() { Status::Verified } else { Status::Pending };
     let now = app.now();
-    let verified_at = match status {
-        Status::Verified => domain.verified_at.or(Some(now)),
-        Status::Pending => None,
-    };
+    let Standing { status, verified_at, missing_since } = Standing::of(&domain, &found, now);
     let mut set = WriteSet::of(account.as_str());
     let (stored, seen) = (found.to_stored(), found.seen_to_stored());
-    let args = args![status.as_str(), stored, now, verified_at, seen, account, &domain.id];
+    let status_word = status.as_str();
+    let args =
+        args![status_word, stored, now, verified_at, missing_since, seen, account, &domain.id];
     set.push(sql::CHECKED, args);
     claim.add_to(&mut set, domain.id.as_str(), None, now);
     app.db.commit(set).await?;
-    Ok(Domain { status, found, checked_at: Some(now), verified_at, missing_since: None, ..domain })
+    Ok(Domain { status, found, checked_at: Some(now), verified_at, missing_since, ..domain })
 }
 
 /// Which records are there. The sandbox has a DNS of its own, in which everybody has published

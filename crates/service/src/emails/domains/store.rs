@@ -25,8 +25,8 @@ pub(super) const PAGE: Sql = Sql("SELECT domain_id, domain, status, token, rsa_k
      FROM email_domains WHERE account_id = $1 AND domain_id < $2 ORDER BY domain_id DESC LIMIT $3");
 /// What a look at the records found.
 pub(super) const CHECKED: Sql = Sql("UPDATE email_domains SET status = $1, found = $2, \
-     checked_at = $3, verified_at = $4, missing_since = NULL, seen = $5 \
-     WHERE account_id = $6 AND domain_id = $7");
+     checked_at = $3, verified_at = $4, missing_since = $5, seen = $6 \
+     WHERE account_id = $7 AND domain_id = $8");
 /// What a daily look at a verified domain found, unless the account had one meanwhile.
 pub(super) const CHECKED_AGAIN: Sql = Sql("UPDATE email_domains SET status = $1, found = $2, \
      checked_at = $3, verified_at = $4, missing_since = $5, seen = $6 \

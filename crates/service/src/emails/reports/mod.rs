@@ -112,13 +112,14 @@ impl Intake {
         let is_meant = |outcome: &&Outcome| {
             address.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(&outcome.recipient))
         };
-        let Some(outcome) = outcomes.iter().find(is_meant).or(outcomes.first()) else {
-            return Ok(Heard::Ignored);
-        };
+        let own = outcomes.iter().find(is_meant);
+        let Some(outcome) = own.or(outcomes.first()) else { return Ok(Heard::Ignored) };
         let detail = without_addresses(&outcome.diagnostic);
         let (fate, late, heard) = match outcome.action {
             Action::Failed => {
-                let refusal = refusal(outcome);
+                // That somebody it was passed on to is not there says nothing of this address.
+                let is_own = own.is_some() || address.is_none();
+                let refusal = if is_own { refusal(outcome) } else { Refusal::Undelivered };
                 let why = Failure::receipt(refusal, Some(detail.clone()));
                 (Fate::Failed(refusal), Late::Failed(why), Heard::Bounced)
             }
