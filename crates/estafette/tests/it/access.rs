@@ -275,6 +275,9 @@ async fn missing_credentials_are_named(world: &World) {
     let post = |path| world.post(Env::Sandbox, path).json(json!({"to": phone("5678")}));
     post("/v1/otp/send").await.problem("missing_credentials");
     post("/v1/otp/send").bearer(&ada.token).await.problem("missing_credentials");
+    for misspelt in ["est_tset_abc", "nonsense"] {
+        post("/v1/otp/send").bearer(misspelt).await.problem("invalid_api_key");
+    }
     ada.get("/v1/api-keys").await.problem("missing_credentials");
     world.get(Env::Sandbox, "/v1/me").await.problem("missing_credentials");
     world.get(Env::Sandbox, "/v1/me").bearer("nonsense").await.problem("invalid_token");

@@ -142,6 +142,10 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             (Pass::KeyAndToken { .. }, _) => {
                 return Err(ambiguous("Authorization", "an API key and a token"));
             }
+            // What is no token is a key that somebody misspelt.
+            (Pass::Token(text), Some(_)) if !P::PORTAL && !token::has_form(text) => {
+                return Err(Code::InvalidApiKey.into());
+            }
             (shown, _) => return Err(missing(&shown, P::KEY.is_some(), P::PORTAL)),
         };
         // Before the scope: a suspended account's keys all say that it is suspended.

@@ -39,6 +39,12 @@ pub fn make(clock: &Clock, kind: Kind) -> Secret {
     Secret::new(format!("{}{}", kind.fixed(), key::random(clock, RANDOM)))
 }
 
+/// Whether a text is meant to be a token, good or not.
+#[must_use]
+pub fn has_form(text: &str) -> bool {
+    Kind::ALL.iter().any(|kind| text.starts_with(kind.fixed()))
+}
+
 /// Whether a text has the form of a token of this kind.
 #[must_use]
 pub fn is_well_formed(text: &str, kind: Kind) -> bool {

@@ -122,7 +122,7 @@ struct Arrived<'a> {
     /// What was seen before counts as new.
     since: Millis,
     /// The parts that it was put together from: with it they are done.
-    parts: Option<&'a [u8; 32]>,
+    parts: Option<parts::Parts<'a>>,
 }
 
 /// Makes a message durable, and what follows from it; who comes second finds that it is.

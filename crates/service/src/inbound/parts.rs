@@ -23,6 +23,14 @@ const AGAIN_MS: i64 = 10 * MINUTE;
 /// Another put the message together.
 pub(super) const DONE: Reject = Reject("inbound_parts_done");
 
+/// What a message was put together from.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    group: &'a [u8; 32],
+    /// As they were read; another message may bring one under the same reference meanwhile.
+    rows: &'a [PartRow],
+}
+
 /// Takes in a part.
 ///
 /// # Errors
@@ -111,7 +119,7 @@ async fn deliver(
     let first_ms = first.0.to_string();
     let mac = app.vault.upstream_mac(&["whole", carrier, sender, recipient, &text, &first_ms]);
     let message = Inbound { text, raw, received_at: first, ..like };
-    finish(app, &message, mac, Millis(0), Some(group)).await
+    finish(app, &message, mac, Millis(0), Some(Parts { group, rows })).await
 }
 
 /// Stores a message; with it its parts are done.
@@ -120,19 +128,26 @@ async fn finish(
     inbound: &Inbound,
     mac: [u8; 32],
     since: Millis,
-    group: Option<&[u8; 32]>,
+    parts: Option<Parts<'_>>,
 ) -> Result<Taken, Fault> {
     let message = Message { mac, ..Message::of(app, inbound) };
     let account = account_for(app, &message).await?;
     let is_new = opt_outs::is_new_wish(app, account.as_ref(), &message).await?;
     let since = if is_new { app.now() } else { since };
-    keep(app, account.as_ref(), Arrived { message: &message, since, parts: group }).await
+    keep(app, account.as_ref(), Arrived { message: &message, since, parts }).await
 }
 
-/// Marks the parts of a message as put together, once.
-pub(super) fn end(set: &mut WriteSet, group: &[u8; 32]) {
-    set.guard(sql::END_PARTS, args![*group], DONE);
-    set.push(sql::EMPTY_PARTS, args![*group]);
+/// Marks the parts of a message as put together, once: whoever marks the first one first.
+pub(super) fn end(set: &mut WriteSet, parts: Parts<'_>) {
+    let Parts { group, rows } = parts;
+    for (at, row) in rows.iter().enumerate() {
+        let args = args![*group, row.number, row.text_mac.as_slice()];
+        if at == 0 {
+            set.guard(sql::END_PART, args, DONE);
+        } else {
+            set.push(sql::END_PART, args);
+        }
+    }
 }
 
 /// Delivers what came of a message that stays incomplete, and forgets its parts.

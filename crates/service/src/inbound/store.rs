@@ -16,12 +16,9 @@ pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipi
 pub(super) const ADD_PART: Sql = Sql("INSERT INTO inbound_parts (group_mac, number, total, \
      carrier, sender, recipient, body, body_mac, done, received_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING");
-/// Whoever ends a message first, by its first part.
-pub(super) const END_PARTS: Sql = Sql("UPDATE inbound_parts SET done = 1 WHERE group_mac = $1 \
-     AND done = 0 AND number = (SELECT MIN(number) FROM inbound_parts WHERE group_mac = $1)");
-pub(super) const EMPTY_PARTS: Sql =
-    Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
-     WHERE group_mac = $1");
+/// Ends a part as it was read, once.
+pub(super) const END_PART: Sql = Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
+     WHERE group_mac = $1 AND number = $2 AND body_mac = $3 AND done = 0");
 /// Not those of another message that came meanwhile, whose reference is the same.
 pub(super) const DROP_PARTS: Sql =
     Sql("DELETE FROM inbound_parts WHERE group_mac = $1 AND done = 1");

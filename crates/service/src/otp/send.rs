@@ -292,7 +292,8 @@ fn first_channel(app: &App, account: &Account, order: &Order, past: &Past) -> (C
     match order.mode {
         Mode::Only(channel) => (channel, false),
         Mode::Auto if !has(Channel::Sms) => (Channel::Chatapp, false),
-        Mode::Auto if !has(Channel::Chatapp) => (Channel::Sms, true),
+        // Where there is no chat-app, SMS takes nobody's place.
+        Mode::Auto if !has(Channel::Chatapp) => (Channel::Sms, false),
         Mode::Auto if past.is_unreachable() => (Channel::Sms, true),
         Mode::Auto => (Channel::Chatapp, false),
     }

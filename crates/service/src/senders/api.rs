@@ -6,7 +6,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use store::WriteSet;
+use store::{CommitError, WriteSet};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -271,7 +271,11 @@ async fn carry_out(
         detail: serde_json::json!({ "status": status.as_str(), "reason": reason }),
     };
     audit::record(app, &mut set, &entry);
-    app.db.commit(set).await?;
+    match app.db.commit(set).await {
+        // A newer one took its place meanwhile.
+        Err(CommitError::Rejected(super::GONE)) => return Err(Code::NotFound.into()),
+        decided => decided?,
+    };
     sender.status = status;
     sender.reason = reason;
     Ok(Json(sender.into()))

@@ -247,7 +247,13 @@ pub async fn ask(
         // Somebody else asked for the same at this moment: it stands where theirs does.
         Err(CommitError::Rejected(ASKED)) => {
             let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
-            found.ok_or(AskError::Commit(CommitError::Overloaded))
+            let found = found.ok_or(AskError::Commit(CommitError::Overloaded))?;
+            if !claim.is_empty() {
+                let mut set = WriteSet::of(account.as_str());
+                claim.add_to(&mut set, found.id.as_str(), None, app.now());
+                app.db.commit(set).await?;
+            }
+            Ok(found)
         }
         Err(error) => Err(error.into()),
     }
