@@ -1,8 +1,10 @@
 //! What becomes of a command's answer: it is read, or the command has failed.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Stdio;
 
-use crate::process::{answer, estafette, told};
+use crate::process::{Serving, answer, estafette, told};
 
 /// An answer that a full disk did not take would be thought given: a key that is lost, a backup.
 #[test]
@@ -48,4 +50,31 @@ fn an_answer_that_nobody_will_read_is_a_failure() {
     drop(reader);
     let done = onto(Stdio::from(writer), &["openapi"]);
     assert!(done.status.success() && done.stderr.is_empty(), "{}", told(&done));
+}
+
+/// A supervisor would keep watching a port that another program took.
+#[test]
+fn health_tells_a_stranger_from_the_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = stranger.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut asked in stranger.incoming().flatten() {
+            let _asked = asked.read(&mut [0; 1_024]);
+            let _gone = asked.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let health = |live: &str| {
+        let mut command = estafette(folder.path());
+        command.args(["--live", live, "health"]).output().unwrap()
+    };
+    let done = health(&address);
+    assert_eq!(done.status.code(), Some(1), "{}", told(&done));
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("something other than estafette answers there"), "{said}");
+    // The control.
+    let served = tempfile::tempdir().unwrap();
+    let serving = Serving::on(served.path());
+    let done = health(&serving.at["live"].as_str().unwrap().replace("http://", ""));
+    assert!(done.status.success(), "{}", told(&done));
 }

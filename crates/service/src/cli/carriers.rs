@@ -34,7 +34,10 @@ pub(super) async fn run(
                  the file with --config"
             );
         }
-        bail!("there is no carrier {name} under sms.carriers; there is {}", known.join(", "));
+        bail!(
+            "there is no carrier {name} under sms.carriers; the carriers are {}",
+            known.join(", ")
+        );
     };
     match carrier {
         SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,

@@ -37,9 +37,12 @@ pub(super) async fn run(
     let address = reachable(config.server.live);
     ensure!(address.port() != 0, "server.live has port 0: nobody can know where the service is");
     let path = if args.ready { "readyz" } else { "livez" };
-    let is_well = is_well(Asked { address, has_tls: config.server.has_tls(), path }).await;
+    let reply = ask(Asked { address, has_tls: config.server.has_tls(), path }).await;
+    let is_well = reply.as_ref().is_some_and(Reply::is_of_api);
     let verdict = if is_well {
         "well"
+    } else if reply.is_some() {
+        "something other than estafette answers there"
     } else if TcpStream::connect(address).await.is_err() {
         "nothing listens there; is the service running?"
     } else {
@@ -68,9 +71,11 @@ pub(super) struct Reply {
     pub(super) text: String,
 }
 
-/// Whether it is answered with success, soon.
-pub(super) async fn is_well(asked: Asked) -> bool {
-    ask(asked).await.is_some()
+impl Reply {
+    /// Whether the API answered, which gives every request an id.
+    pub(super) fn is_of_api(&self) -> bool {
+        self.request_id.as_ref().is_some_and(|id| id.starts_with("req_"))
+    }
 }
 
 /// What it answers; `None` = not with success, or not soon.

@@ -42,13 +42,14 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> anyhow::Result
         let mut text = format!("The master key {} writes.", standing.key_id);
         if goes_on {
             text = format!(
-                "No new rotation: the one before is not over, and this went on with it. {text}"
+                "The previous rotation was not finished, so it was continued; no new one was \
+                 begun. {text}"
             );
         }
         for former in &standing.former {
             text += &format!(
-                "\nKeep {} until {}; then: estafette rotate-key{} --drop\nBackups that were \
-                 made until then need it after that, too: keep a copy of it for as long as them.",
+                "\nKeep {} until {}; then: estafette rotate-key{} --drop\nBackups made \
+                 before then still need this key: keep a copy of it for as long as you keep them.",
                 former.key_id, former.until, app.config.named_by
             );
         }

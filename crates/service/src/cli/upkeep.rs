@@ -108,7 +108,11 @@ fn summary(report: &Report) -> String {
     list(&mut lines, &report.violations, report.violations_found);
     lines.push(format!("{:<16} {:>12}", "dangling_found", report.dangling_found));
     list(&mut lines, &report.dangling, report.dangling_found);
-    let verdict = if report.is_ok() { "The ledger adds up." } else { "It does not: see above." };
+    let verdict = if report.is_ok() {
+        "The ledger adds up."
+    } else {
+        "The ledger does not add up: see above."
+    };
     lines.push(verdict.to_owned());
     lines.join("\n")
 }
@@ -234,12 +238,20 @@ pub(super) async fn backup(
         bail!("there is no directory {}: make it first", folder.display());
     }
     let service = super::open(config, output).await?;
-    service.live.db.backup(file).await.context("the backup failed")?;
+    service
+        .live
+        .db
+        .backup(file)
+        .await
+        .with_context(|| format!("{} is not written", file.display()))?;
     service.close().await;
     let bytes = std::fs::metadata(file)?.len();
     let name = file.display().to_string();
     output.answer(&json!({ "file": name, "bytes": bytes }), || {
-        format!("{name}: {bytes} bytes. Keep the master key with it.")
+        format!(
+            "{name}: {bytes} bytes. Back up the master key too, in another place: this file cannot \
+             be used without it."
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

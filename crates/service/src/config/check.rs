@@ -11,6 +11,7 @@ use super::{
     Access, Chatapp, Config, Credits, Email, Limits, Otp, RelayUrl, Retention, Server, Support,
     Telemetry, Webhooks, sms,
 };
+use crate::kit::seal::MOST_KEYS;
 use crate::kit::{msisdn, words};
 
 const YEAR_S: i64 = 366 * 86_400;
@@ -60,7 +61,9 @@ fn log_level(directives: &str) -> Check {
     };
     let is_good = |directive: &str| match directive.rsplit_once('=') {
         None => is_level(directive),
-        Some((target, level)) => !target.trim().is_empty() && is_level(level),
+        Some((target, level)) => {
+            !target.trim().is_empty() && !target.contains('=') && is_level(level)
+        }
     };
     let says = "must be error, warn, info, debug or trace, or such as info,store=debug";
     ensure(directives.split(',').all(is_good), "log.level", says)
@@ -69,9 +72,10 @@ fn log_level(directives: &str) -> Check {
 fn master_key(config: &Config) -> Check {
     let key = config.master_key.expose();
     let is_key = |key: &str| key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit());
-    let says = "must be 64 hexadecimal digits (several keys: one to a line), or empty for the file \
-                master.key in data_dir";
-    ensure(key.split_whitespace().all(is_key), "master_key", says)
+    let says = "must be 64 hexadecimal digits (several keys: one to a line, at most 4), or empty \
+                for the file master.key in data_dir";
+    let is_some = key.is_empty() || (1..=MOST_KEYS).contains(&key.split_whitespace().count());
+    ensure(is_some && key.split_whitespace().all(is_key), "master_key", says)
 }
 
 fn listeners(config: &Config) -> Check {

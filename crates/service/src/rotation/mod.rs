@@ -30,8 +30,10 @@ pub use node::run;
 const AGE_OUT: i64 = 25 * HOUR;
 /// A node that was silent for so long is gone, milliseconds.
 const SILENT: i64 = 3 * MINUTE;
-/// Rows sealed anew in one step.
+/// Rows of small secrets that are read in one step.
 const CHUNK: i64 = 200;
+/// The same of emails, which may be 10 MB each.
+const LARGE_CHUNK: i64 = 4;
 /// How often nodes are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -40,17 +42,28 @@ const LOOK: Duration = Duration::from_millis(500);
 /// and the old secret.
 struct Place {
     table: &'static str,
+    chunk: i64,
     page: Sql,
     change: Sql,
 }
 
 const PLACES: &[Place] = &[
-    Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
-    Place { table: "email_domains", page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
-    Place { table: "email_contents", page: sql::EMAILS, change: sql::RESEAL_EMAILS },
-    Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
-    Place { table: "chatapp_links", page: sql::LINKS, change: sql::RESEAL_LINKS },
-    Place { table: "chatapp_callbacks", page: sql::CALLBACKS, change: sql::RESEAL_CALLBACKS },
+    Place { table: "webhooks", chunk: CHUNK, page: sql::SECRETS, change: sql::RESEAL_SECRETS },
+    Place { table: "email_domains", chunk: CHUNK, page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
+    Place {
+        table: "email_contents",
+        chunk: LARGE_CHUNK,
+        page: sql::EMAILS,
+        change: sql::RESEAL_EMAILS,
+    },
+    Place { table: "sms_messages", chunk: CHUNK, page: sql::TEXTS, change: sql::RESEAL_TEXTS },
+    Place { table: "chatapp_links", chunk: CHUNK, page: sql::LINKS, change: sql::RESEAL_LINKS },
+    Place {
+        table: "chatapp_callbacks",
+        chunk: CHUNK,
+        page: sql::CALLBACKS,
+        change: sql::RESEAL_CALLBACKS,
+    },
 ];
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.
@@ -337,7 +350,7 @@ async fn walk(app: &App, place: &Place, told: &(impl Fn(&str) + Sync)) -> Result
     let pause = Duration::from_millis(app.config.retention.pause_ms);
     let (mut last, mut seen, mut changed) = ((String::new(), String::new()), 0_u64, 0_u64);
     loop {
-        let args = args![&last.0, &last.1, CHUNK];
+        let args = args![&last.0, &last.1, place.chunk];
         let page: Vec<(String, String, Vec<u8>)> = app.db.rows(place.page, args).await?;
         let Some((account, id, _)) = page.last() else { return Ok(changed) };
         last = (account.clone(), id.clone());

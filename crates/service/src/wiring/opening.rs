@@ -80,7 +80,9 @@ pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
 /// would be the wrong one.
 pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     let named = |error: KeyError| match error {
-        KeyError::Malformed => anyhow!("{}: {error}", place_of_key(config)),
+        KeyError::Malformed | KeyError::TooMany(_) => {
+            anyhow!("{}: {error}", place_of_key(config))
+        }
         other => other.into(),
     };
     if !config.master_key.is_empty() {

@@ -74,6 +74,13 @@ fn what_ends_a_start_is_an_error() {
     let (seen, code) = examined(other.path(), &[]);
     assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
     last_words(other.path(), &[]);
+
+    // The first start would read the key that is there.
+    let new = tempfile::tempdir().unwrap();
+    fs::write(new.path().join("master.key"), "garbage").unwrap();
+    let (seen, code) = examined(new.path(), &[]);
+    assert_eq!((code, finding(&seen, "master key").0), (1, "error"), "{seen}");
+    assert!(last_words(new.path(), &[]).contains("64 hexadecimal digits"));
 }
 
 #[test]

@@ -205,8 +205,8 @@ Examples:
     /// Copy the database to a file while it is in use.
     #[command(after_help = "\
 The copy is consistent, and a database of the embedded engine, also when it comes from PostgreSQL:
---database-url sqlite:FILE opens it. Keep it together with the master key (DATA_DIR/master.key):
-without it, sealed values cannot be opened.
+--database-url sqlite:FILE opens it. Back up the master key (DATA_DIR/master.key) too, in another
+place: without it the copy cannot be used.
 
 Examples:
   estafette backup /backup/estafette.db

@@ -1,7 +1,7 @@
 //! The data: the database, its schema, its clock beside ours, and the master key.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clock::Clock;
@@ -40,7 +40,9 @@ impl Data {
 pub(super) async fn examine(config: &Config) -> Data {
     if let Some(finding) = wiring::database_file(config).and_then(|file| no_database(config, &file))
     {
-        return Data::only(finding, Server::Nobody);
+        let mut data = Data::only(finding, Server::Nobody);
+        data.findings.extend(unusable_key(config));
+        return data;
     }
     let asked = timeout(PATIENCE, database(config)).await;
     asked.unwrap_or_else(|_elapsed| {
@@ -128,6 +130,8 @@ async fn database(config: &Config) -> Data {
         findings.push(key(config, &db, &clock).await);
         findings.extend(routes(config, &db).await);
         findings.extend(left_behind(config, &db).await);
+    } else {
+        findings.extend(unusable_key(config));
     }
     db.close().await;
     Data { findings, server }
@@ -247,6 +251,18 @@ async fn time(db: &Db, clock: &Clock) -> Finding {
         Ok(judged) => Finding::fine("time", format!("{}, trusted", judged.clock)),
         Err(error) => Finding::fault("time", error.to_string(), "bring the schema up to date"),
     }
+}
+
+/// What is wrong with the key that is given to a database which has nothing yet. Where there is
+/// none, the first start makes one.
+fn unusable_key(config: &Config) -> Option<Finding> {
+    let is_empty = |file: PathBuf| file.metadata().is_ok_and(|found| found.len() == 0);
+    // Beside an empty file it is told with that.
+    let is_told = wiring::database_file(config).is_some_and(is_empty);
+    let is_given = !config.master_key.is_empty() || (has_own_key(config) && !is_told);
+    let vault = is_given.then(|| wiring::vault(config, &Clock::system()))?;
+    let error = vault.err()?;
+    Some(Finding::fault("master key", format!("{error:#}"), remedies::of_key(&error)))
 }
 
 async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::Finding;
-use crate::cli::health::{self, Asked, Reply};
+use crate::cli::health::{self, Asked};
 use crate::config::Config;
 
 /// How long a greeting may take.
@@ -72,7 +72,8 @@ async fn listener(about: &str, address: SocketAddr, speech: Speech, server: Serv
         ErrorKind::AddrInUse => taken(about, address, speech.answerer(address).await, server),
         ErrorKind::PermissionDenied => {
             let found = format!("{address} cannot be listened on: {error}");
-            let remedy = "ports below 1024 need CAP_NET_BIND_SERVICE; the unit file shows how";
+            let remedy = "a port below 1024 needs CAP_NET_BIND_SERVICE, which the packaged unit \
+                          does not give: choose a port above 1023, and forward to it";
             Finding::fault(about, found, remedy)
         }
         _ => {
@@ -131,8 +132,7 @@ impl Speech {
 /// Whether the API answers there, which gives every request an id.
 async fn is_api(address: SocketAddr, has_tls: bool) -> bool {
     let answered = health::ask(Asked { address, has_tls, path: "livez" }).await;
-    let is_ours = |reply: Reply| reply.request_id.is_some_and(|id| id.starts_with("req_"));
-    answered.is_some_and(is_ours)
+    answered.is_some_and(|reply| reply.is_of_api())
 }
 
 /// Whether the listener for reports greets there (RFC 5321 §4.2).

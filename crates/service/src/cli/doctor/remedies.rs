@@ -83,7 +83,8 @@ pub(super) fn of_lock(file: &Path) -> String {
     let at = folder::shown(file);
     let at = at.display();
     format!(
-        "another process holds a lock on it: `fuser {at}` or `lsof {at}` names it; end what it does"
+        "another process holds a lock on it: `fuser {at}` or `lsof {at}` names it; stop \
+         that process, or wait until it is done"
     )
 }
 

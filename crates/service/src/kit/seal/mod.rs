@@ -19,12 +19,18 @@ use subtle::ConstantTimeEq;
 pub use ring::{KeyRow, KeyState};
 use ring::{MasterKey, Ring};
 
+/// Master keys at a time: one, and those that it takes the place of.
+pub const MOST_KEYS: usize = 4;
+
 /// Why there is no usable master key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The text is not what it must be.
     #[error("a master key is 64 hexadecimal digits (32 bytes); put several on lines of their own")]
     Malformed,
+    /// There are more than [`MOST_KEYS`].
+    #[error("at most {MOST_KEYS} master keys are used at a time; {0} are given")]
+    TooMany(usize),
     /// The file cannot be read or made.
     #[error("the master key file {0}: {1}")]
     File(String, std::io::Error),

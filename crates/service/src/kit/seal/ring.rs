@@ -7,7 +7,7 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::{KeyError, hex, mac, unhex};
+use super::{KeyError, MOST_KEYS, hex, mac, unhex};
 use crate::kit::words::words;
 
 /// Bytes in front of what is sealed: the id of the key, and the nonce.
@@ -15,8 +15,6 @@ const MARK: usize = 4;
 const NONCE: usize = 24;
 /// What the kept keys are bound to.
 const KEPT: [&str; 1] = ["master_keys"];
-/// Keys at a time: one, and those that it takes the place of.
-const MOST: usize = 4;
 
 words! {
     /// Where a key is on its way, as the database has it.
@@ -165,8 +163,11 @@ impl Ring {
     pub(super) fn read(text: &str) -> Result<Self, KeyError> {
         let keys = text.split_whitespace().map(|hex| unhex(hex).ok_or(KeyError::Malformed));
         let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() || keys.len() > MOST {
+        if keys.is_empty() {
             return Err(KeyError::Malformed);
+        }
+        if keys.len() > MOST_KEYS {
+            return Err(KeyError::TooMany(keys.len()));
         }
         let writer = MasterKey::derive(&keys.remove(0));
         let others = keys.iter().map(MasterKey::derive).collect();

@@ -18,7 +18,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -109,8 +108,12 @@ impl Listener {
     /// # Errors
     /// When it is in use or not of this machine; `key` is the setting to look at.
     pub(super) fn bind(address: SocketAddr, key: &str, name: &'static str) -> anyhow::Result<Self> {
-        let context = || format!("cannot listen on {address} ({key}); is it in use?");
-        Ok(Self { tcp: listen(address).with_context(context)?, name })
+        let tcp = listen(address).map_err(|error| {
+            let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+            let asked = if is_taken { "; is it in use?" } else { "" };
+            anyhow::Error::new(error).context(format!("cannot listen on {address} ({key}){asked}"))
+        })?;
+        Ok(Self { tcp, name })
     }
 
     /// Where it listens.
