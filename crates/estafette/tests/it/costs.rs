@@ -183,6 +183,7 @@ async fn an_sms_costs_what_it_did(world: &World) {
     let mut last = sms_cost(world, &ada).await;
     // Where the machine is busy, the receipt may come too late for the commit of the answer.
     for _ in 0..4 {
+        assert_eq!(last.rows, wanted.rows);
         if last != wanted {
             last = sms_cost(world, &ada).await;
         }

@@ -31,8 +31,8 @@ pub enum Refusal {
     Permanent,
     /// The carrier does not take it as it is written for it: a setting of it is wrong. Another may.
     Unfit,
-    /// The carrier has a part of it at most, and does not take the rest for now: all of it may go
-    /// again, to the same carrier.
+    /// The carrier has a part of it, and does not take the rest for now: all of it may go again,
+    /// to the same carrier.
     Halfway,
     /// The carrier is down.
     Down,

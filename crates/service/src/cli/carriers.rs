@@ -35,7 +35,7 @@ pub(super) async fn run(
             );
         }
         bail!(
-            "there is no carrier {name} under sms.carriers; the carriers are {}",
+            "there is no carrier {name} under sms.carriers; known carriers: {}",
             known.join(", ")
         );
     };

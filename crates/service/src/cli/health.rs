@@ -38,10 +38,10 @@ pub(super) async fn run(
     ensure!(address.port() != 0, "server.live has port 0: nobody can know where the service is");
     let path = if args.ready { "readyz" } else { "livez" };
     let reply = ask(Asked { address, has_tls: config.server.has_tls(), path }).await;
-    let is_well = reply.as_ref().is_some_and(Reply::is_of_api);
+    let is_well = reply.as_ref().is_some_and(|reply| reply.is_success && reply.is_of_api());
     let verdict = if is_well {
         "well"
-    } else if reply.is_some() {
+    } else if reply.is_some_and(|reply| !reply.is_of_api()) {
         "something other than estafette answers there"
     } else if TcpStream::connect(address).await.is_err() {
         "nothing listens there; is the service running?"
@@ -63,8 +63,10 @@ pub(super) struct Asked {
     pub(super) path: &'static str,
 }
 
-/// An answer with success.
+/// An answer.
 pub(super) struct Reply {
+    /// Whether it says that all is well.
+    pub(super) is_success: bool,
     /// The id that the API gives every request.
     pub(super) request_id: Option<String>,
     /// The body.
@@ -78,7 +80,7 @@ impl Reply {
     }
 }
 
-/// What it answers; `None` = not with success, or not soon.
+/// What it answers; `None` = not in HTTP, or not soon.
 pub(super) async fn ask(Asked { address, has_tls, path }: Asked) -> Option<Reply> {
     let address = reachable(address);
     let asked = async {
@@ -110,8 +112,8 @@ where
     driver.abort();
     let text = String::from_utf8_lossy(&body.ok()?.to_bytes()).into_owned();
     let request_id = head.headers.get("x-request-id").and_then(|id| id.to_str().ok());
-    let reply = Reply { request_id: request_id.map(str::to_owned), text };
-    head.status.is_success().then_some(reply)
+    let is_success = head.status.is_success();
+    Some(Reply { is_success, request_id: request_id.map(str::to_owned), text })
 }
 
 /// TLS to whoever listens there, whatever its certificate is for: this machine asks itself, by an

@@ -243,7 +243,7 @@ pub(super) async fn backup(
         .db
         .backup(file)
         .await
-        .with_context(|| format!("{} is not written", file.display()))?;
+        .with_context(|| format!("the backup could not be written to {}", file.display()))?;
     service.close().await;
     let bytes = std::fs::metadata(file)?.len();
     let name = file.display().to_string();

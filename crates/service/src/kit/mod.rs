@@ -31,4 +31,5 @@ pub mod task;
 pub mod throttle;
 pub mod upload;
 pub mod walk;
+pub(crate) mod wipe;
 pub mod words;

@@ -349,6 +349,7 @@ pub async fn reseal(app: &App, told: &(impl Fn(&str) + Sync)) -> Result<u64, Err
 async fn walk(app: &App, place: &Place, told: &(impl Fn(&str) + Sync)) -> Result<u64, Error> {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
     let (mut last, mut seen, mut changed) = ((String::new(), String::new()), 0_u64, 0_u64);
+    let mut unpaused = 0;
     loop {
         let args = args![&last.0, &last.1, place.chunk];
         let page: Vec<(String, String, Vec<u8>)> = app.db.rows(place.page, args).await?;
@@ -367,8 +368,13 @@ async fn walk(app: &App, place: &Place, told: &(impl Fn(&str) + Sync)) -> Result
                 return Err(Error::Unopened { table, account });
             }
         }
-        told(&format!("{}: {seen} looked at, {changed} sealed anew", place.table));
-        tokio::time::sleep(pause).await;
+        let read = i64::try_from(page.len()).unwrap_or(CHUNK);
+        unpaused += read;
+        if unpaused >= CHUNK || read < place.chunk {
+            unpaused = 0;
+            told(&format!("{}: {seen} looked at, {changed} sealed anew", place.table));
+            tokio::time::sleep(pause).await;
+        }
     }
 }
 

@@ -109,7 +109,9 @@ impl Owner for Sms {
 
     /// Of the one whose answer was lost nobody knows; the copy alone was kept back.
     fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
-        attempt.resends > 0 && why.refusal == Some(Refusal::OptedOut)
+        attempt.resends > 0
+            && matches!(why.refusal, Some(Refusal::OptedOut | Refusal::Expired))
+            && why.state == State::Refused
     }
 
     /// There is no other way for an SMS.
@@ -204,6 +206,8 @@ fn ending(why: &Failure) -> (Status, Cause) {
     match (why.state, why.refusal) {
         (State::Expired, _) => (Status::Expired, Cause::NotSubmitted),
         (State::Refused, _) if is_passing(why) => (Status::Expired, Cause::NotSubmitted),
+        // Its time was over here.
+        (State::Refused, Some(Refusal::Expired)) => (Status::Expired, Cause::NotSubmitted),
         (State::Lapsed, _) => (Status::Expired, Cause::NoReceipt),
         (_, Some(Refusal::Expired)) => (Status::Expired, Cause::ValidityEnded),
         (State::Failed, Some(Refusal::Undelivered)) => (Status::Undelivered, Cause::Undelivered),
@@ -247,6 +251,8 @@ mod tests {
         assert_eq!(refused(Refusal::Permanent), Status::Failed);
         assert_eq!(refused(Refusal::Temporary), Status::Expired);
         assert_eq!(ending(&Failure::silence()), (Status::Expired, Cause::NoReceipt));
+        let overdue = Failure::refused(Refusal::Expired, String::new());
+        assert_eq!(ending(&overdue), (Status::Expired, Cause::NotSubmitted));
         let never_out = Failure { state: State::Expired, refusal: None, code: None };
         assert_eq!(ending(&never_out), (Status::Expired, Cause::NotSubmitted));
     }

@@ -86,9 +86,7 @@ impl Health {
                 self.doubt(subject, Some(Duration::from_millis(*after_ms)));
             }
             Outcome::Refused { class: Refusal::Down, .. } => self.all.extend(Duration::ZERO),
-            Outcome::Unknown | Outcome::Refused { class: Refusal::Halfway, .. } => {
-                self.doubt(subject, None);
-            }
+            Outcome::Unknown => self.doubt(subject, None),
             // Its time was over here, before the carrier was asked.
             Outcome::Refused { class: Refusal::Expired, .. } => {}
             Outcome::Accepted { .. } | Outcome::InParts { .. } | Outcome::Refused { .. } => {

@@ -24,8 +24,6 @@ use verdict::{NOT_SENT, Verdict};
 
 pub use link::settings as link_settings;
 
-/// The code of a first part that was not answered.
-const NO_ANSWER: &str = "no_answer";
 /// How long a passcode waits for the window, the rate, or a link that was lost, milliseconds. Then
 /// another carrier takes it, or whoever waits for it is told.
 const PASSCODE_PATIENCE_MS: i64 = 5_000;
@@ -120,8 +118,6 @@ impl Inner {
             }
             Verdict::Accepted(id) => self.submit_rest(&link, message, id, rest).await,
             Verdict::Refused(class, code) => Outcome::Refused { class, code },
-            // If the centre has it, it has nothing else: all of it may go again.
-            Verdict::Unknown if place == Place::First => refused(Refusal::Halfway, NO_ANSWER),
             Verdict::Unknown => Outcome::Unknown,
         }
     }
@@ -150,9 +146,11 @@ impl Inner {
             // A receipt of the part would lead nowhere, so nobody would say that all of it arrived.
             None => Outcome::Unknown,
             // All of it goes again: the phone puts together only what came whole.
-            Some((class, code)) if class.is_passing() || class == Refusal::Expired => {
+            Some((class, code)) if class.is_passing() => {
                 Outcome::Refused { class: Refusal::Halfway, code }
             }
+            // The phone shows nothing of it.
+            Some((Refusal::Expired, code)) => Outcome::Refused { class: Refusal::Expired, code },
             Some((_, code)) => {
                 self.tell_undelivered(message, code);
                 Outcome::InParts { provider_ids }

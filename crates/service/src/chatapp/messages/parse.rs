@@ -25,6 +25,8 @@ const MOST_COMPONENTS: usize = 20;
 /// A message to send, checked. No `Debug`: it holds what somebody is told.
 pub(super) struct Order {
     pub(super) to: Msisdn,
+    /// As the account says, else as the number does. The price goes by the number.
+    pub(super) country: String,
     pub(super) what: What,
     pub(super) billing_mode: BillingMode,
     pub(super) reference: Option<String>,
@@ -75,8 +77,10 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     if let (Some(country), Some(to)) = (&country, &to)
         && !to.may_be_of(country)
     {
-        let detail =
-            format!("must be a country of the code of `to`, {}, or left out", to.country());
+        let detail = format!(
+            "must be a country that shares the calling code of `to`, such as {}, or be left out",
+            to.country()
+        );
         fields.fault("country", "invalid_enum", detail);
     }
     fields.finish(app.is_strict())?;
@@ -86,7 +90,8 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     };
     let to = to.ok_or(Code::InternalError)?;
     let billing_mode = billing_mode.ok_or(Code::InternalError)?;
-    Ok(Order { to, what, billing_mode, reference, client_id })
+    let country = country.unwrap_or_else(|| to.country().to_owned()).to_ascii_uppercase();
+    Ok(Order { to, country, what, billing_mode, reference, client_id })
 }
 
 fn check_text(fields: &mut Fields, text: &str) {

@@ -70,7 +70,7 @@ pub(super) async fn send(
     let message = Message {
         account: account.id.clone(),
         recipient: order.to.e164().to_owned(),
-        country: order.to.country().to_owned(),
+        country: order.country.clone(),
         reference: order.reference.clone(),
         client_id: order.client_id.clone(),
         billing_mode: order.billing_mode,

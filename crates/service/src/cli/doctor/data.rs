@@ -1,7 +1,7 @@
 //! The data: the database, its schema, its clock beside ours, and the master key.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clock::Clock;
@@ -253,16 +253,25 @@ async fn time(db: &Db, clock: &Clock) -> Finding {
     }
 }
 
-/// What is wrong with the key that is given to a database which has nothing yet. Where there is
-/// none, the first start makes one.
+/// What is wrong with the key of a database which has nothing yet. Where there is neither, the
+/// first start makes both.
 fn unusable_key(config: &Config) -> Option<Finding> {
-    let is_empty = |file: PathBuf| file.metadata().is_ok_and(|found| found.len() == 0);
-    // Beside an empty file it is told with that.
-    let is_told = wiring::database_file(config).is_some_and(is_empty);
-    let is_given = !config.master_key.is_empty() || (has_own_key(config) && !is_told);
-    let vault = is_given.then(|| wiring::vault(config, &Clock::system()))?;
+    let size = wiring::database_file(config).and_then(|file| Some(file.metadata().ok()?.len()));
+    let is_read = match size {
+        _ if !config.master_key.is_empty() => true,
+        // Beside an empty file the key is told of with that.
+        Some(0) => false,
+        Some(_) => true,
+        None => has_own_key(config),
+    };
+    let vault = is_read.then(|| wiring::vault(config, &Clock::system()))?;
     let error = vault.err()?;
-    Some(Finding::fault("master key", format!("{error:#}"), remedies::of_key(&error)))
+    let remedy = if config.master_key.is_empty() && !has_own_key(config) {
+        "put the key back, or move the database away: it has no tables yet".to_owned()
+    } else {
+        remedies::of_first_key(&error)
+    };
+    Some(Finding::fault("master key", format!("{error:#}"), remedy))
 }
 
 async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {

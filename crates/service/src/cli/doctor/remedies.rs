@@ -57,6 +57,14 @@ pub(super) fn of_key(error: &anyhow::Error) -> String {
     }
 }
 
+/// The same where no database is there that needs a certain one.
+pub(super) fn of_first_key(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<KeyError>() {
+        Some(KeyError::File(_, why)) if why.kind() == ErrorKind::PermissionDenied => of_key(error),
+        _ => "put a good key in its place, or remove it: the first start makes one".to_owned(),
+    }
+}
+
 /// What the operator can do about settings that cannot be read.
 pub(super) fn of_settings(error: &LoadError) -> &'static str {
     match error {

@@ -3,7 +3,6 @@
 //! out of every text.
 
 mod store;
-mod wipe;
 
 use std::collections::BTreeSet;
 
@@ -11,12 +10,12 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
-use self::wipe::{Number, Spellings, Trace};
 use super::{Error, STALE, files, retried, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
+use crate::kit::wipe::{Number, Spellings, Trace};
 
 pub use super::files::retention::{forget_files, sweep_objects};
 
@@ -219,6 +218,8 @@ async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>
             let names = |text: &str| trace.is_in(text);
             names(&said.body) || names(&said.filename) || trace.is_in_key(client_id)
         }));
+        // Reads of the embedded database are done in place: let others have the thread.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -240,5 +241,6 @@ async fn tickets_naming(
             let comment = row.rating_comment.as_deref().unwrap_or_default();
             [&row.subject, &row.category, comment].into_iter().any(names)
         }));
+        tokio::task::yield_now().await;
     }
 }

@@ -312,6 +312,7 @@ impl TargetLane {
         self.known.clear();
         self.wished.clear();
         self.loans.clear();
+        self.is_over = false;
     }
 
     /// What waits in memory is left to the database.

@@ -1,28 +1,35 @@
 //! Takes a person out of a text. A phone number goes however it is written: as from abroad or as
 //! dialled at home, with blanks, dots, dashes, slashes, brackets or marks that nobody sees between
 //! its digits, in the digits of any script. An email address goes in any case, its domain in either
-//! spelling, where it is not part of a longer one.
+//! spelling, also as links encode it, where it is not part of a longer one.
 
-use crate::kit::digits::digit;
-use crate::kit::msisdn;
+use std::ops::Range;
+
+use super::digits::digit;
+use super::msisdn;
 
 /// What stands for a person who was erased.
 const ERASED: &str = "[erased]";
+/// The sign between name and domain, as it is and as links encode it.
+const AT: [&str; 2] = ["@", "%40"];
 
 /// What names a person in a text.
-pub(super) enum Trace {
+pub(crate) enum Trace {
     Number(Number),
     Address(Spellings),
 }
 
 impl Trace {
     /// Whether a text has it.
-    pub(super) fn is_in(&self, text: &str) -> bool {
-        self.removed_from(text).is_some()
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        match self {
+            Self::Number(number) => number.removed_from(text).is_some(),
+            Self::Address(address) => address.is_in(text),
+        }
     }
 
     /// Whether it is in a text that has nothing between its letters, such as an id of a client.
-    pub(super) fn is_in_key(&self, text: &str) -> bool {
+    pub(crate) fn is_in_key(&self, text: &str) -> bool {
         match self {
             Self::Number(number) => text.contains(number.digits()),
             Self::Address(address) => text.to_ascii_lowercase().contains(&address.ascii),
@@ -30,7 +37,7 @@ impl Trace {
     }
 
     /// The text without it; `None` when it does not have it.
-    pub(super) fn removed_from(&self, text: &str) -> Option<String> {
+    pub(crate) fn removed_from(&self, text: &str) -> Option<String> {
         match self {
             Self::Number(number) => number.removed_from(text),
             Self::Address(address) => address.removed_from(text),
@@ -39,40 +46,60 @@ impl Trace {
 }
 
 /// An email address in the ways its domain is spelled, in lower case.
-pub(super) struct Spellings {
+pub(crate) struct Spellings {
     ascii: String,
-    unicode: String,
+    name: String,
+    domains: [String; 2],
 }
 
 impl Spellings {
-    pub(super) fn of(address: &email::Address) -> Self {
+    pub(crate) fn of(address: &email::Address) -> Self {
         let ascii = address.key().to_ascii_lowercase();
-        let domain = email::domain_in_unicode(address.domain());
-        let name = ascii.split_once('@').map_or("", |(name, _)| name);
-        Self { unicode: format!("{name}@{domain}").to_lowercase(), ascii }
+        let unicode = email::domain_in_unicode(address.domain()).to_lowercase();
+        let domains = [address.domain().to_ascii_lowercase(), unicode];
+        Self { name: address.local().to_ascii_lowercase(), domains, ascii }
+    }
+
+    /// Whether a text has it.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        self.next_in(text, 0).is_some()
     }
 
     /// The text without it; `None` when it does not have it.
     fn removed_from(&self, text: &str) -> Option<String> {
-        let (mut clean, mut rest) = (String::new(), text);
-        let (mut found, mut before) = (false, [None; 2]);
-        while let Some(letter) = rest.chars().next() {
-            let length = [&self.ascii, &self.unicode].into_iter().find_map(|spelling| {
-                let length = length_in_any_case(rest, spelling)?;
-                let behind = rest.get(length..).unwrap_or_default();
-                (!is_longer_before(before) && !is_longer_behind(behind)).then_some(length)
-            });
-            if length.is_some() {
-                found = true;
-                clean.push_str(ERASED);
-                before = [None; 2];
-            } else {
-                clean.push(letter);
-                before = [before[1], Some(letter)];
-            }
-            rest = rest.get(length.unwrap_or(letter.len_utf8())..).unwrap_or_default();
+        let (mut clean, mut rest) = (String::new(), 0);
+        while let Some(place) = self.next_in(text, rest) {
+            clean.push_str(text.get(rest..place.start)?);
+            clean.push_str(ERASED);
+            rest = place.end;
         }
-        found.then_some(clean)
+        clean.push_str(text.get(rest..)?);
+        (rest > 0).then_some(clean)
+    }
+
+    /// Where it is next, from a place on.
+    fn next_in(&self, text: &str, from: usize) -> Option<Range<usize>> {
+        let mut after = from;
+        loop {
+            let rest = text.get(after..)?;
+            let at = after + rest.find(['@', '%'])?;
+            after = at + 1;
+            let behind = text.get(at..)?;
+            let Some(domain) = AT.iter().find_map(|at| behind.strip_prefix(at)) else { continue };
+            let Some(start) = at.checked_sub(self.name.len()).filter(|start| *start >= from) else {
+                continue;
+            };
+            let is_name = |found: &str| found.eq_ignore_ascii_case(&self.name);
+            let longest = self.domains.iter().filter_map(|one| length_in_any_case(domain, one));
+            let (Some(length), Some(front)) = (longest.max(), text.get(..start)) else { continue };
+            let end = text.len() - domain.len() + length;
+            if text.get(start..at).is_some_and(is_name)
+                && !is_longer_before(front)
+                && !is_longer_behind(text.get(end..)?)
+            {
+                return Some(start..end);
+            }
+        }
     }
 }
 
@@ -90,12 +117,14 @@ fn length_in_any_case(text: &str, lower: &str) -> Option<usize> {
     wanted.peek().is_none().then_some(text.len())
 }
 
-/// Whether the two letters before an address make its local part another one: what else may stand
-/// in one by the letter of the law (RFC 5322 §3.2.3) stands around addresses in links and logs.
-fn is_longer_before(before: [Option<char>; 2]) -> bool {
-    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let [first, last] = before;
-    is_letter(last) || (last.is_some_and(|c| "._+-".contains(c)) && is_letter(first))
+/// Whether what stands before an address makes its local part another one: what else may stand in
+/// one by the letter of the law (RFC 5322 §3.2.3) stands around addresses in links and logs.
+fn is_longer_before(front: &str) -> bool {
+    let front = front.trim_end_matches(['.', '_', '+', '-']);
+    let code = front.len().checked_sub(3).and_then(|at| front.get(at..));
+    let is_code = code.and_then(|code| code.strip_prefix('%'));
+    !is_code.is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && front.chars().next_back().is_some_and(char::is_alphanumeric)
 }
 
 /// Whether what stands behind an address makes its domain another one; a full stop ends sentences.
@@ -108,7 +137,7 @@ fn is_longer_behind(back: &str) -> bool {
 }
 
 /// A number in the ways it is written.
-pub(super) struct Number {
+pub(crate) struct Number {
     /// Country code and all: it goes wherever it stands, even within other digits.
     abroad: String,
     /// The same with the zero of home, as in `+33 (0)6 …`.
@@ -120,7 +149,7 @@ pub(super) struct Number {
 
 impl Number {
     /// Of `+` and digits.
-    pub(super) fn of(e164: &str) -> Self {
+    pub(crate) fn of(e164: &str) -> Self {
         let abroad = e164.trim_start_matches('+').to_owned();
         let national = msisdn::national(e164).filter(|national| national.len() >= 6);
         let code = national.as_ref().and_then(|national| abroad.strip_suffix(national.as_str()));
@@ -239,7 +268,7 @@ mod tests {
             ("+79123456789", "8 912 345-67-89"),
             ("+36201234567", "06 20 123 4567"),
             ("+375291234567", "8 029 123-45-67"),
-            ("+14155552671", "1-415-555-2671"),
+            ("+5491123456789", "011 15-2345-6789"),
         ] {
             let clean = Number::of(number).removed_from(dialled);
             assert_eq!(clean.as_deref(), Some("[erased]"), "{dialled}");
@@ -274,6 +303,9 @@ mod tests {
             ("https://crm.example/u/ada@example.com", "https://crm.example/u/[erased]"),
             ("**ada@example.com**", "**[erased]**"),
             ("_ada@example.com_ -ada@example.com-", "_[erased]_ -[erased]-"),
+            ("?to=ada%40example.com&x", "?to=[erased]&x"),
+            ("mailto%3Aada%40Example.com%3E", "mailto%3A[erased]%3E"),
+            ("100 % of ada@example.com", "100 % of [erased]"),
         ] {
             assert_eq!(ada.removed_from(text).as_deref(), Some(clean), "{text}");
         }
@@ -283,6 +315,8 @@ mod tests {
             "l.ada@example.com",
             "x+ada@example.com",
             "x-ada@example.com",
+            "x__ada@example.com",
+            "nada%40example.com",
             "ada@example.com.au",
             "ada@example.com-x.org",
             "ada@example.community",
