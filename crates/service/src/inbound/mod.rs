@@ -189,6 +189,20 @@ pub async fn prefer(app: &App, told: &Inbound, keyword: Keyword) -> Result<(), N
             let mut set = WriteSet::of(account.as_str());
             let (channel, said_at) = (message.channel, message.received_at);
             opt_outs::note(app, &mut set, &account, Wish { person, keyword, channel, said_at });
+            // What ends with STOP ends with this.
+            let heard = Heard {
+                account: &account,
+                person,
+                channel,
+                text: "",
+                button: None,
+                carrier: &message.carrier,
+                context: None,
+                is_stop: keyword == Keyword::Stop,
+                said_at,
+                can_pay: true,
+            };
+            set.append((app.correspondence.hear)(app, heard).await?.set);
             app.db.commit(set).await?;
         }
         Ok::<(), Fault>(())

@@ -2,7 +2,7 @@
 //! want no more messages.
 
 use playground::cloud_api::{self, CloudApi};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::live::{heard, stored, stories, text_message, world};
 use super::write;
@@ -13,6 +13,7 @@ use crate::world::{Answer, Tenant, World, eventually};
 stories!(
     a_passcode_that_nobody_asked_for_is_reported,
     what_people_tell_the_upstream_is_kept,
+    words_from_before_the_question_are_no_answer,
     who_is_called_otherwise_upstream_is_known_all_the_same,
     what_is_written_to_another_number_is_for_nobody_here,
     the_last_wish_of_a_second_holds,
@@ -61,9 +62,14 @@ async fn a_passcode_that_nobody_asked_for_is_reported(world: &World, upstream: &
     assert_eq!(ada.balance().await, spent);
 }
 
+/// A passcode that a prompt follows.
+fn with_prompt() -> Value {
+    json!({"to": phone("5678"), "delivery_mode": "chatapp", "request_messaging_consent": true})
+}
+
 async fn what_people_tell_the_upstream_is_kept(world: &World, upstream: &CloudApi) {
     let ada = world.live_account("ada", 100).await;
-    ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    ada.send(with_prompt()).await.ok();
     upstream.write(&phone("5678"), text_message("Bonjour")).await.unwrap();
     heard(&ada, 1).await;
     let digits = phone("5678").trim_start_matches('+').to_owned();
@@ -75,14 +81,46 @@ async fn what_people_tell_the_upstream_is_kept(world: &World, upstream: &CloudAp
             "user_preferences": [{"wa_id": digits, "category": "marketing_messages",
                 "value": value, "timestamp": at}]}}]}]})
     };
+    let sessions = async || ada.get("/v1/chatapp/sessions").await.ok().list().to_vec();
+    eventually(async || (sessions().await.len() == 1).then_some(())).await;
     let now_s = world.now().0 / 1_000;
     upstream.tell(&wish("stop", now_s)).await.unwrap();
     eventually(async || (stored(world).await == 0).then_some(())).await;
     text(&ada, "5678").await.problem("recipient_opted_out");
+    // It has the effect of STOP on what they were asked, too.
+    let asked = sessions().await.remove(0);
+    assert_eq!((&asked["status"], &asked["reason"]), (&json!("declined"), &json!("stop")));
     upstream.tell(&wish("resume", now_s + 1)).await.unwrap();
     world.advance(2_000).await;
     eventually(async || (stored(world).await == 0).then_some(())).await;
     text(&ada, "5678").await.ok();
+}
+
+async fn words_from_before_the_question_are_no_answer(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    ada.send(with_prompt()).await.ok();
+    let asked = async |status: &'static str| {
+        eventually(async || {
+            let sessions = ada.get("/v1/chatapp/sessions").await.ok();
+            sessions.list().iter().any(|session| session["status"] == status).then_some(())
+        })
+        .await;
+    };
+    asked("pending").await;
+    let spent = ada.balance().await;
+    let said = |ago_s: i64| {
+        let at = (world.now().0 / 1_000 - ago_s).to_string();
+        json!({"type": "text", "text": {"body": "Oui"}, "timestamp": at})
+    };
+    // Brought only now, as after a failure.
+    upstream.write(&phone("5678"), said(600)).await.unwrap();
+    heard(&ada, 1).await;
+    asked("pending").await;
+    assert_eq!(ada.balance().await, spent);
+    // Control: said now, it is one.
+    upstream.write(&phone("5678"), said(0)).await.unwrap();
+    asked("active").await;
+    assert!(ada.balance().await < spent);
 }
 
 /// Brazil's mobile numbers have nine digits; the upstream calls people by eight.

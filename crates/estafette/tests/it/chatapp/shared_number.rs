@@ -83,6 +83,9 @@ async fn a_link_within_the_business_account_begins_templates_anew(
     assert_eq!(ada.get(path).await.ok().word("status"), "PENDING", "it has another name there");
     until_approved().await;
     assert_eq!(says_what_is_sent("5672").await, "order");
+    // Whoever had the deployment's own there could delete it for everybody.
+    let own = json!({"name": "verification_code", "body": "x", "category": "AUTHENTICATION"});
+    ada.call("POST", "/v1/chatapp/templates").json(&own).await.problem("template_exists");
     link(world, &ada, "DELETE").await;
     assert_eq!(ada.get(path).await.ok().word("status"), "PENDING");
     until_approved().await;

@@ -58,6 +58,8 @@ const PAGE: usize = 50;
 pub struct Wanted<'a> {
     /// Those of one name.
     pub name: Option<&'a str>,
+    /// Those in one language.
+    pub language: Option<&'a str>,
     /// Those behind an earlier page.
     pub after: Option<&'a str>,
     /// With what they are made of.
@@ -176,13 +178,14 @@ impl CloudApi {
 
     /// A page of a business account's templates; `None` = the upstream does not say.
     pub async fn list(&self, number: &Number, wanted: Wanted<'_>) -> Option<business::Page> {
-        let Wanted { name, after, has_parts } = wanted;
-        // Names and cursors are of letters that a query may have as they are.
+        let Wanted { name, language, after, has_parts } = wanted;
+        // Names, languages and cursors are of letters that a query may have as they are.
         let name = name.map(|name| format!("&name={name}")).unwrap_or_default();
+        let language = language.map(|it| format!("&language={it}")).unwrap_or_default();
         let is_plain = |text: &&str| text.bytes().all(|it| it.is_ascii_alphanumeric());
         let after = after.filter(is_plain).map(|after| format!("&after={after}"));
         let (parts, after) = (if has_parts { PARTS } else { "" }, after.unwrap_or_default());
-        let query = format!("?fields={FIELDS}{parts}&limit={PAGE}{name}{after}");
+        let query = format!("?fields={FIELDS}{parts}&limit={PAGE}{name}{language}{after}");
         let answer = number.list(&self.outgoing, &query).await.ok()?;
         business::read_page(answer.status, &answer.body)
     }

@@ -4,7 +4,7 @@
 //! the upstream decides between answers.
 
 use ::store::{Error, WriteSet};
-use clock::Millis;
+use clock::{MINUTE, Millis};
 use futures_util::future::BoxFuture;
 
 use super::prompts::{Prompt, read_payload};
@@ -19,6 +19,8 @@ use crate::kit::msisdn::Msisdn;
 /// What people write instead of tapping. Only the whole message counts.
 const YES: [&str; 2] = ["oui", "yes"];
 const NO: [&str; 2] = ["non", "no"];
+/// How far the upstream's clock may be from ours, milliseconds.
+const CLOCKS_DIFFER_MS: i64 = MINUTE;
 
 /// What somebody says of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,10 @@ async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answe
     };
     let asked = found.filter(|session| session.attempt.is_some() && session.asks(heard.said_at));
     let Some(session) = asked else { return Ok(None) };
+    // What was said long before it, and heard only now, was said about something else.
+    if heard.context.is_none() && heard.said_at < session.created_at - CLOCKS_DIFFER_MS {
+        return Ok(None);
+    }
     // Words in answer to another message are no answer to the prompt.
     if let Some(context) = heard.context {
         let named = dispatch::object_of(app, account, heard.carrier, context).await?;

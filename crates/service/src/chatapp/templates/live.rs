@@ -44,6 +44,7 @@ pub(super) const LONGEST_NAME: usize = rules::LONGEST_NAME - "_".len() - ENDING;
 
 /// The way to a template's business account.
 pub(super) struct Upstream<'a> {
+    app: &'a App,
     cloud: &'a CloudApi,
     number: Arc<Number>,
     is_shared: bool,
@@ -67,7 +68,7 @@ impl<'a> Upstream<'a> {
         let number = cloud.numbers().of(account.as_str())?;
         let is_shared = !cloud.numbers().linked().contains_key(account.as_str());
         let validity_s = app.config.otp.validity_s;
-        let upstream = Self { cloud, number, is_shared, validity_s };
+        let upstream = Self { app, cloud, number, is_shared, validity_s };
         (!upstream.number.waba_id.is_empty()).then_some(upstream)
     }
 
@@ -87,19 +88,28 @@ impl<'a> Upstream<'a> {
     /// # Errors
     /// [`Error::Silent`] where it does not say.
     pub(super) async fn listed(&self, of: Named<'_>) -> Result<Option<Listed>, Error> {
-        let all = self.named(of.name, true).await?;
-        let base = of.language.split_once('_').map_or(of.language, |(base, _)| base);
-        let find =
-            |language: &str| all.iter().find(|it| it.name == of.name && it.language == language);
-        let found = find(of.language).or_else(|| find(base));
-        Ok(found.cloned())
+        match of.language.split_once('_') {
+            Some((base, _)) => match self.named(of, true).await? {
+                None => self.named(Named { language: base, ..of }, true).await,
+                found => Ok(found),
+            },
+            None => self.named(of, true).await,
+        }
     }
 
-    /// What is there under a name, in all languages; with what it is made of, where that is asked.
-    async fn named(&self, name: &str, has_parts: bool) -> Result<Vec<Listed>, Error> {
-        let wanted = Wanted { name: Some(name), has_parts, ..Wanted::default() };
-        let page = self.cloud.list(&self.number, wanted).await;
-        Ok(page.ok_or(Error::Silent)?.templates)
+    /// What is there under a name, in one language: of all of them, an answer may be too long. With
+    /// what it is made of, where that is asked.
+    async fn named(&self, of: Named<'_>, has_parts: bool) -> Result<Option<Listed>, Error> {
+        let (name, language) = (Some(of.name), Some(of.language));
+        let wanted = Wanted { name, language, has_parts, ..Wanted::default() };
+        let page = self.cloud.list(&self.number, wanted).await.ok_or(Error::Silent)?;
+        let is_it = |it: &Listed| it.name == of.name && it.language == of.language;
+        Ok(page.templates.into_iter().find(is_it))
+    }
+
+    /// Whether a template of an account would be, there, one of the deployment's own.
+    pub(super) fn is_deployments(&self, account: &AccountId, name: &str) -> bool {
+        own::is_one(self.app, &self.name(account, name))
     }
 
     /// What a template is called there.
@@ -186,12 +196,11 @@ impl<'a> Upstream<'a> {
     async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
         let name = self.name(&template.account, &template.name);
         let is_unknown = template.provider_id.is_empty();
-        let found = self.named(&name, is_unknown).await?;
-        let listed =
-            found.into_iter().find(|it| it.name == name && it.language == template.language);
-        let Some(listed) = listed else { return Ok(false) };
+        let of = Named { name: &name, language: &template.language };
+        let Some(listed) = self.named(of, is_unknown).await? else { return Ok(false) };
         let has_own_text = template.category != Category::Authentication;
-        if is_unknown && has_own_text && !listed.says(&template.body) {
+        let is_deployments = self.is_deployments(&template.account, &template.name);
+        if is_unknown && (is_deployments || (has_own_text && !listed.says(&template.body))) {
             let (name, language) = (template.name.clone(), template.language.clone());
             return Err(Error::Differs { name, language });
         }

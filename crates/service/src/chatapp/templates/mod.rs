@@ -226,7 +226,11 @@ async fn declare(
     let mut template = begin(app, account, declared.clone());
     let upstream = Upstream::of(app, account);
     if declared.submit && app.env == Env::Live {
-        upstream.as_ref().ok_or(Error::NoCarrier)?;
+        let upstream = upstream.as_ref().ok_or(Error::NoCarrier)?;
+        // Every business account has those; whoever took one over could delete it for everybody.
+        if upstream.is_deployments(account, &template.name) {
+            return Err(Error::Exists { name: template.name, language: template.language });
+        }
         may_ask(app, account)?;
     }
     let mut set = WriteSet::of(account.as_str());
@@ -358,7 +362,8 @@ async fn remove(
     let template = sql::template(app, account, name, language).await?.ok_or(Error::Unknown)?;
     if app.env == Env::Live && !template.is_draft {
         // Without a way there, nothing can be sent with it either.
-        if let Some(upstream) = Upstream::of(app, account) {
+        let upstream = Upstream::of(app, account);
+        if let Some(upstream) = upstream.filter(|it| !it.is_deployments(account, name)) {
             may_ask(app, account)?;
             upstream.delete(&template).await?;
         }

@@ -51,7 +51,7 @@ const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.cate
      t.footer, t.buttons, t.is_draft, t.status, t.provider_status, t.provider_template_id, \
      t.rejection_reason, t.approves_at, t.created_at, t.updated_at FROM chatapp_templates t \
      WHERE t.provider_template_id = $1 AND EXISTS (SELECT 1 FROM accounts a \
-       WHERE a.account_id = t.account_id AND a.env = $2) LIMIT 10");
+       WHERE a.account_id = t.account_id AND a.env = $2) LIMIT 1000");
 /// Those that the upstream may not have yet.
 const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
