@@ -204,10 +204,11 @@ fn shift(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
 /// What an attempt that did not work out is to the message.
 fn ending(why: &Failure) -> (Status, Cause) {
     match (why.state, why.refusal) {
-        (State::Expired, _) => (Status::Expired, Cause::NotSubmitted),
-        (State::Refused, _) if is_passing(why) => (Status::Expired, Cause::NotSubmitted),
         // Its time was over here.
-        (State::Refused, Some(Refusal::Expired)) => (Status::Expired, Cause::NotSubmitted),
+        (State::Expired, _) | (State::Refused, Some(Refusal::Expired)) => {
+            (Status::Expired, Cause::NotSubmitted)
+        }
+        (State::Refused, _) if is_passing(why) => (Status::Expired, Cause::NotSubmitted),
         (State::Lapsed, _) => (Status::Expired, Cause::NoReceipt),
         (_, Some(Refusal::Expired)) => (Status::Expired, Cause::ValidityEnded),
         (State::Failed, Some(Refusal::Undelivered)) => (Status::Undelivered, Cause::Undelivered),
