@@ -11,7 +11,7 @@ use tokio::time::timeout;
 const LONGEST_COMMAND: u64 = 2_048;
 /// Bytes of a message that are read at a time: its lines may be longer.
 const PIECE: u64 = 64 * 1024;
-/// The last word to whoever is.
+/// What a client is told last that keeps us waiting.
 const TOO_SLOW: &str = "421 4.4.2 too slow";
 
 /// How much one connection may do.

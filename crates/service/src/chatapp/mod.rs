@@ -18,6 +18,8 @@ pub use sessions::{Prompt, hear, oldest_due, run, run_due, show as show_session,
 
 /// The provider of every message, in the neutral word of the API.
 const PROVIDER: &str = "svc";
+/// By so much the upstream's clock may be behind ours, milliseconds.
+const CLOCKS_DIFFER_MS: i64 = clock::MINUTE;
 
 /// What goes wrong when something is forgotten.
 #[derive(Debug, thiserror::Error)]

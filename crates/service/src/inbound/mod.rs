@@ -180,7 +180,7 @@ async fn follow(
 /// [`NotNow`] when it could not be stored.
 pub async fn prefer(app: &App, told: &Inbound, keyword: Keyword) -> Result<(), NotNow> {
     let kept = async {
-        let message = Message::of(app, told);
+        let message = Message { keyword: Some(keyword), ..Message::of(app, told) };
         let account = match &told.account_id {
             Some(account) => Some(AccountId::stored(account.clone())),
             None => account_for(app, &message).await?,
@@ -190,19 +190,7 @@ pub async fn prefer(app: &App, told: &Inbound, keyword: Keyword) -> Result<(), N
             let (channel, said_at) = (message.channel, message.received_at);
             opt_outs::note(app, &mut set, &account, Wish { person, keyword, channel, said_at });
             // What ends with STOP ends with this.
-            let heard = Heard {
-                account: &account,
-                person,
-                channel,
-                text: "",
-                button: None,
-                carrier: &message.carrier,
-                context: None,
-                is_stop: keyword == Keyword::Stop,
-                said_at,
-                can_pay: true,
-            };
-            set.append((app.correspondence.hear)(app, heard).await?.set);
+            set.append(follow(app, Some(&account), &message, true).await?.set);
             app.db.commit(set).await?;
         }
         Ok::<(), Fault>(())

@@ -54,10 +54,9 @@ pub(crate) struct Spellings {
 
 impl Spellings {
     pub(crate) fn of(address: &email::Address) -> Self {
-        let ascii = address.key().to_ascii_lowercase();
         let unicode = email::domain_in_unicode(address.domain()).to_lowercase();
-        let domains = [address.domain().to_ascii_lowercase(), unicode];
-        Self { name: address.local().to_ascii_lowercase(), domains, ascii }
+        let domains = [address.domain().to_owned(), unicode];
+        Self { ascii: address.key(), name: address.local().to_ascii_lowercase(), domains }
     }
 
     /// Whether a text has it.

@@ -48,23 +48,20 @@ struct Place {
 }
 
 const PLACES: &[Place] = &[
-    Place { table: "webhooks", chunk: CHUNK, page: sql::SECRETS, change: sql::RESEAL_SECRETS },
-    Place { table: "email_domains", chunk: CHUNK, page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
-    Place {
-        table: "email_contents",
-        chunk: LARGE_CHUNK,
-        page: sql::EMAILS,
-        change: sql::RESEAL_EMAILS,
-    },
-    Place { table: "sms_messages", chunk: CHUNK, page: sql::TEXTS, change: sql::RESEAL_TEXTS },
-    Place { table: "chatapp_links", chunk: CHUNK, page: sql::LINKS, change: sql::RESEAL_LINKS },
-    Place {
-        table: "chatapp_callbacks",
-        chunk: CHUNK,
-        page: sql::CALLBACKS,
-        change: sql::RESEAL_CALLBACKS,
-    },
+    Place::of("webhooks", sql::SECRETS, sql::RESEAL_SECRETS),
+    Place::of("email_domains", sql::DOMAINS, sql::RESEAL_DOMAINS),
+    Place { chunk: LARGE_CHUNK, ..Place::of("email_contents", sql::EMAILS, sql::RESEAL_EMAILS) },
+    Place::of("sms_messages", sql::TEXTS, sql::RESEAL_TEXTS),
+    Place::of("chatapp_links", sql::LINKS, sql::RESEAL_LINKS),
+    Place::of("chatapp_callbacks", sql::CALLBACKS, sql::RESEAL_CALLBACKS),
 ];
+
+impl Place {
+    /// One of small secrets.
+    const fn of(table: &'static str, page: Sql, change: Sql) -> Self {
+        Self { table, chunk: CHUNK, page, change }
+    }
+}
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.
 #[derive(Debug, thiserror::Error)]

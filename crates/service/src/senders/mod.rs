@@ -248,11 +248,7 @@ pub async fn ask(
         Err(CommitError::Rejected(ASKED)) => {
             let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
             let found = found.ok_or(AskError::Commit(CommitError::Overloaded))?;
-            if !claim.is_empty() {
-                let mut set = WriteSet::of(account.as_str());
-                claim.add_to(&mut set, found.id.as_str(), None, app.now());
-                app.db.commit(set).await?;
-            }
+            claim.stand_for(app, found.id.as_str()).await?;
             Ok(found)
         }
         Err(error) => Err(error.into()),

@@ -257,7 +257,10 @@ pub async fn change(
     set.guard(sql::CHANGE, row, sql::CHANGED);
     match change.active {
         Some(true) => drop(set.push(sql::ENABLE, args![app.now(), account, id])),
-        Some(false) => drop(set.push(sql::DISABLE, args!["manual", app.now(), account, id])),
+        Some(false) => {
+            let anywhere: Option<String> = None;
+            set.push(sql::DISABLE, args!["manual", app.now(), account, id, anywhere]);
+        }
         None => {}
     }
     let detail = serde_json::json!({

@@ -187,7 +187,7 @@ fn answer(tried: &Tried) -> Args {
 /// reaches the account's other targets and whoever reads events.
 fn disable(app: &App, set: &mut WriteSet, target: &Target, reason: &'static str, now: Millis) {
     let (account, id) = (&target.account, &target.id);
-    set.guard(sql::GIVE_UP_ON, args![reason, now, account, id, &target.url], sql::MOVED);
+    set.guard(sql::DISABLE, args![reason, now, account, id, &target.url], sql::MOVED);
     let entry = Entry {
         actor: ITSELF.who,
         action: "webhook.disable",

@@ -71,15 +71,11 @@ pub(super) const ENABLE: Sql = Sql("UPDATE webhooks SET active = 1, disabled_rea
      next_at = CASE WHEN lease_until > $1 THEN next_at ELSE CAST($1 AS BIGINT) END \
      WHERE account_id = $2 AND webhook_id = $3 AND active = 0 AND deleted = 0");
 
-/// The end of automatic deliveries.
+/// The end of automatic deliveries; with a URL, if the target is still there.
 pub(super) const DISABLE: Sql = Sql("UPDATE webhooks SET active = 0, disabled_reason = $1, \
      disabled_at = $2, event_count = event_count + 1, work = work + 1 \
-     WHERE account_id = $3 AND webhook_id = $4 AND active = 1 AND deleted = 0");
-
-/// The same of one that does not work, if it is where it did not.
-pub(super) const GIVE_UP_ON: Sql = Sql("UPDATE webhooks SET active = 0, disabled_reason = $1, \
-     disabled_at = $2, event_count = event_count + 1, work = work + 1 \
-     WHERE account_id = $3 AND webhook_id = $4 AND url = $5 AND active = 1 AND deleted = 0");
+     WHERE account_id = $3 AND webhook_id = $4 AND url = COALESCE($5, url) AND active = 1 \
+     AND deleted = 0");
 
 /// The end of a target. Its row goes when its deliveries are gone.
 pub(super) const DELETE: Sql = Sql("UPDATE webhooks SET deleted = 1, active = 0, url = '', \

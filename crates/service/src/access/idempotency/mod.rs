@@ -389,10 +389,29 @@ impl Claim {
     /// # Errors
     /// See [`CommitError`]; refused with [`SEEN`] if the same key was taken meanwhile.
     pub async fn keep(&self, app: &App, object_id: &str, answer: &str) -> Result<(), CommitError> {
+        self.keep_alone(app, object_id, Some(answer)).await
+    }
+
+    /// The same for what was there before, which is answered as it stands.
+    ///
+    /// # Errors
+    /// As for [`Claim::keep`].
+    pub async fn stand_for(&self, app: &App, object_id: &str) -> Result<(), CommitError> {
+        self.keep_alone(app, object_id, None).await
+    }
+
+    async fn keep_alone(
+        &self,
+        app: &App,
+        object_id: &str,
+        answer: Option<&str>,
+    ) -> Result<(), CommitError> {
         let Some(Keyed { owner, .. }) = self.inner.as_deref() else { return Ok(()) };
         let mut set = WriteSet::of(owner);
         self.add_to(&mut set, object_id, None, app.now());
-        self.add_answer(&mut set, answer);
+        if let Some(answer) = answer {
+            self.add_answer(&mut set, answer);
+        }
         app.db.commit(set).await.map(drop)
     }
 }

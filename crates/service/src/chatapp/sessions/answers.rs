@@ -4,13 +4,14 @@
 //! the upstream decides between answers.
 
 use ::store::{Error, WriteSet};
-use clock::{MINUTE, Millis};
+use clock::Millis;
 use futures_util::future::BoxFuture;
 
 use super::prompts::{Prompt, read_payload};
 use super::{Consent, LIFE_MS, Reason, Session, Standing, Status, shift, store as sql};
 use crate::app::{App, Heard, Reaction};
 use crate::carriers::{Address, Channel, Priority};
+use crate::chatapp::CLOCKS_DIFFER_MS;
 use crate::credits;
 use crate::dispatch::{self, Attempt, NewLeg, Owner, State};
 use crate::kit::id::AttemptId;
@@ -19,8 +20,6 @@ use crate::kit::msisdn::Msisdn;
 /// What people write instead of tapping. Only the whole message counts.
 const YES: [&str; 2] = ["oui", "yes"];
 const NO: [&str; 2] = ["non", "no"];
-/// How far the upstream's clock may be from ours, milliseconds.
-const CLOCKS_DIFFER_MS: i64 = MINUTE;
 
 /// What somebody says of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use cloud_api::business::Listed;
 use cloud_api::template as rules;
 
 use super::live::{self, LONGEST_NAME, Upstream};
+use super::store as sql;
 use super::{CHANGED, EXISTS, Error, FULL, Named, Status, Template, may_ask, object_id};
-use super::{own, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::AccountId;
@@ -25,7 +25,7 @@ pub(super) async fn take_over(
     claim: &Claim,
 ) -> Result<Template, Error> {
     let upstream = Upstream::of(app, account).filter(Upstream::is_own).ok_or(Error::Unknown)?;
-    if !rules::is_name(of.name) || own::is_one(app, of.name) {
+    if !rules::is_name(of.name) || upstream.is_deployments(account, of.name) {
         return Err(Error::Unknown);
     }
     may_ask(app, account)?;

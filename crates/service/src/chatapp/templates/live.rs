@@ -20,6 +20,7 @@ use super::{CHANGED, Error, MOST, Named, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
 use crate::carriers::cloud_api::{Number, Wanted};
+use crate::chatapp::CLOCKS_DIFFER_MS;
 use crate::chores::Turn;
 use crate::kit::id::AccountId;
 
@@ -29,8 +30,6 @@ pub const RECONCILE_MS: i64 = 6 * HOUR;
 pub const RESUBMIT_MS: i64 = 5 * MINUTE;
 /// The row of a template that the upstream may not have yet.
 pub(super) const SUBMITTING: &str = "SUBMITTING";
-/// By so much the upstream's clock may be behind ours, milliseconds.
-const CLOCKS_DIFFER_MS: i64 = MINUTE;
 /// Pages of a business account that are read at a time: more than it may have templates.
 const MOST_PAGES: usize = 100;
 /// Waiting templates that are read at a time: more than an account may have.
@@ -48,8 +47,6 @@ pub(super) struct Upstream<'a> {
     cloud: &'a CloudApi,
     number: Arc<Number>,
     is_shared: bool,
-    /// Of passcodes.
-    validity_s: i64,
 }
 
 /// Whether a business account says anything.
@@ -67,8 +64,7 @@ impl<'a> Upstream<'a> {
         let cloud = app.carriers.cloud()?;
         let number = cloud.numbers().of(account.as_str())?;
         let is_shared = !cloud.numbers().linked().contains_key(account.as_str());
-        let validity_s = app.config.otp.validity_s;
-        let upstream = Self { app, cloud, number, is_shared, validity_s };
+        let upstream = Self { app, cloud, number, is_shared };
         (!upstream.number.waba_id.is_empty()).then_some(upstream)
     }
 
@@ -88,13 +84,11 @@ impl<'a> Upstream<'a> {
     /// # Errors
     /// [`Error::Silent`] where it does not say.
     pub(super) async fn listed(&self, of: Named<'_>) -> Result<Option<Listed>, Error> {
-        match of.language.split_once('_') {
-            Some((base, _)) => match self.named(of, true).await? {
-                None => self.named(Named { language: base, ..of }, true).await,
-                found => Ok(found),
-            },
-            None => self.named(of, true).await,
+        if let Some(found) = self.named(of, true).await? {
+            return Ok(Some(found));
         }
+        let Some((base, _)) = of.language.split_once('_') else { return Ok(None) };
+        self.named(Named { language: base, ..of }, true).await
     }
 
     /// What is there under a name, in one language: of all of them, an answer may be too long. With
@@ -125,6 +119,7 @@ impl<'a> Upstream<'a> {
     /// another of this name and language.
     pub(super) async fn submit(&self, template: &mut Template) -> Result<Reach, Error> {
         let name = self.name(&template.account, &template.name);
+        let validity_s = self.app.config.otp.validity_s;
         let body = business::declare(&Declaration {
             name: &name,
             language: &template.language,
@@ -133,7 +128,7 @@ impl<'a> Upstream<'a> {
             footer: template.footer.as_deref(),
             buttons: &template.buttons,
             // No SMS follows: it is of use for as long as its code is.
-            lifetime: Lifetime::new(self.validity_s, self.validity_s),
+            lifetime: Lifetime::new(validity_s, validity_s),
         });
         match self.cloud.declare(&self.number, &body).await {
             Answer::Taken(listed) => {
@@ -199,7 +194,7 @@ impl<'a> Upstream<'a> {
         let of = Named { name: &name, language: &template.language };
         let Some(listed) = self.named(of, is_unknown).await? else { return Ok(false) };
         let has_own_text = template.category != Category::Authentication;
-        let is_deployments = self.is_deployments(&template.account, &template.name);
+        let is_deployments = own::is_one(self.app, &name);
         if is_unknown && (is_deployments || (has_own_text && !listed.says(&template.body))) {
             let (name, language) = (template.name.clone(), template.language.clone());
             return Err(Error::Differs { name, language });

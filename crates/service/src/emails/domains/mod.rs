@@ -252,12 +252,8 @@ async fn known(
     claim: &Claim,
 ) -> Result<Option<Domain>, Error> {
     let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
-    if let Some(known) = &known
-        && !claim.is_empty()
-    {
-        let mut set = WriteSet::of(account.as_str());
-        claim.add_to(&mut set, known.id.as_str(), None, app.now());
-        app.db.commit(set).await?;
+    if let Some(known) = &known {
+        claim.stand_for(app, known.id.as_str()).await?;
     }
     Ok(known)
 }

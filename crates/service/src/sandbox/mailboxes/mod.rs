@@ -28,12 +28,12 @@ const LIFE: i64 = DAY;
 /// Emails that an account keeps, in all its mailboxes together; older ones go once an hour.
 const MOST_MAILS: i64 = 1_000;
 
-/// Emails that are opened at a time.
-const STRETCH: i64 = 20;
 /// Bytes of them that it keeps, as they are stored.
 const MOST_BYTES: i64 = 16 * 1024 * 1024;
 /// Bytes that this node adds for an account before it looks at how much there is.
 const UNSEEN_BYTES: usize = 2 * 1024 * 1024;
+/// Emails that an erasure opens at a time.
+const STRETCH: i64 = 20;
 /// Accounts of which it is known how much was added.
 const MOST_COUNTED: usize = 10_000;
 
