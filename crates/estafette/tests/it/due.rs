@@ -63,7 +63,10 @@ async fn messages_of_an_earlier_node_go_out(world: &World) {
 async fn sessions_of_an_earlier_node_end(world: &World) {
     let ada = world.account("ada").await;
     ada.send(json!({"to": phone("5678"), "request_messaging_consent": true})).await.ok();
-    let asked = "SELECT COUNT(*) FROM chatapp_sessions WHERE attempt_id <> ''";
+    // The prompt has arrived: nothing else moves the session any more.
+    let asked = "SELECT COUNT(*) FROM chatapp_sessions s JOIN attempts a \
+                 ON a.account_id = s.account_id AND a.attempt_id = s.attempt_id \
+                 WHERE a.state = 'delivered'";
     eventually(async || (count(world, asked).await == 1).then_some(())).await;
     forget(world, "UPDATE chatapp_sessions SET env = NULL").await;
     world.advance(DAY).await;

@@ -130,8 +130,8 @@ impl Batch {
         index: usize,
     ) -> Result<Letter, Problem> {
         let id = id_of(&self.first, index);
-        let known = async || sql::letter(app, &account.id, &id).await.map_err(Error::from);
-        if let Some(letter) = known().await? {
+        let known = sql::letter(app, &account.id, &id).await.map_err(Error::from)?;
+        if let Some(letter) = known {
             return Ok(letter);
         }
         // What is taken goes before: a repeat can take it before the refusal of an earlier request
@@ -141,10 +141,8 @@ impl Batch {
             return Err(refusal);
         }
         let none = Claim::default();
-        let taking = Taking { id: id.clone(), priority: Priority::Bulk, claim: &none };
-        let letter = send(app, account, order, taking).await?;
-        // Another request under the same key may have been faster.
-        Ok(known().await?.unwrap_or(letter))
+        let taking = Taking { id, priority: Priority::Bulk, claim: &none };
+        Ok(send(app, account, order, taking).await?)
     }
 
     async fn keep(

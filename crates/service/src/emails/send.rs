@@ -84,7 +84,10 @@ pub(super) async fn send(
     }
     match app.db.commit(set).await {
         Ok(_) => go(app, outs, &message),
-        Err(CommitError::Rejected(sql::EXISTS)) => {}
+        // Another request under the same key was faster.
+        Err(CommitError::Rejected(sql::EXISTS)) => {
+            return Ok(sql::letter(app, &account.id, &letter.id).await?.unwrap_or(letter));
+        }
         Err(error) => {
             return Err(refused(app, account, domain, letter.charged_credits, error).await);
         }

@@ -2,8 +2,8 @@
 //! that marks the event as done. Accounts take turns, so that one with many events does not keep
 //! the others waiting.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, stream};
@@ -34,24 +34,41 @@ pub(super) struct Round {
 
 /// Makes deliveries of events of this node that are due.
 pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
-    let mut after = String::new();
-    let (done, mut leaves_some) = (AtomicUsize::new(0), false);
-    loop {
-        let found = events::due(&engine.app, &after, BATCH).await?;
-        let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= BATCH);
-        let before = done.load(Ordering::Relaxed);
-        let accounts = stream::iter(found.chunk_by(|a, b| a.account == b.account));
-        let work = accounts.for_each_concurrent(PARALLEL, |of_account| async {
-            done.fetch_add(fan_out(engine, of_account).await, Ordering::Relaxed);
-        });
-        work.await;
+    let (done, leaves_some, failed) =
+        (AtomicUsize::new(0), AtomicBool::new(false), OnceLock::new());
+    let pages = stream::unfold(Some(String::new()), async |after| {
+        let page = page_after(engine, &after?).await.map_err(|error| failed.set(error)).ok()?;
         // The last account of a full page may have more.
-        leaves_some |= is_full || done.load(Ordering::Relaxed) - before < found.len();
-        match found.last() {
-            Some(last) if is_full => last.account.as_str().clone_into(&mut after),
-            _ => return Ok(Round { done: done.into_inner(), leaves_some }),
-        }
+        leaves_some.fetch_or(page.next.is_some(), Ordering::Relaxed);
+        Some((stream::iter(page.of_accounts), page.next))
+    });
+    // Over the pages: an account that fills some keeps nobody waiting on a later one.
+    let work = pages.flatten().for_each_concurrent(PARALLEL, async |of_account| {
+        let made = fan_out(engine, &of_account).await;
+        done.fetch_add(made, Ordering::Relaxed);
+        leaves_some.fetch_or(made < of_account.len(), Ordering::Relaxed);
+    });
+    work.await;
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(Round { done: done.into_inner(), leaves_some: leaves_some.into_inner() }),
     }
+}
+
+/// Due events, by account.
+struct Page {
+    of_accounts: Vec<Vec<Stored>>,
+    /// After which account the next page begins. None: this is the last one.
+    next: Option<String>,
+}
+
+async fn page_after(engine: &Arc<Engine>, after: &str) -> Result<Page, store::Error> {
+    let found = events::due(&engine.app, after, BATCH).await?;
+    let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= BATCH);
+    let last = found.last().filter(|_| is_full);
+    let next = last.map(|event| event.account.as_str().to_owned());
+    let of_accounts = found.chunk_by(|a, b| a.account == b.account).map(<[Stored]>::to_vec);
+    Ok(Page { of_accounts: of_accounts.collect(), next })
 }
 
 /// Makes deliveries of events that were handed over. What is not made now is found in the database
