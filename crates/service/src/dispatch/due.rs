@@ -2,6 +2,8 @@
 //! come, messages whose time is over. `attempts.next_at` says when; it is durable, so a crash
 //! forgets nothing. What a living node has under way, it says so in time.
 
+use std::time::Duration;
+
 use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
@@ -38,6 +40,18 @@ pub async fn watch(app: App, owners: &'static [Entry]) {
     }
 }
 
+/// Tells the other nodes that what this one has under way is not lost, until it is stopped: also
+/// while it drains, and while it looks at much that is due.
+pub async fn keep_leases(app: App) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
+        if let Err(error) = prolong(&app).await {
+            let env = app.env.as_str();
+            tracing::warn!(%error, env, "leases of messages under way not renewed; trying again");
+        }
+    }
+}
+
 /// Looks at the attempts that are due now and says how many there were.
 ///
 /// # Errors
@@ -70,15 +84,22 @@ pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
     sql::CLAIMS.oldest(app).await
 }
 
-/// Tells the other nodes that what this one has under way is not lost.
+/// Renews the leases that end soon of what this node has under way.
 async fn prolong(app: &App) -> Result<(), CommitError> {
-    if app.carriers.inbox().is_empty() {
-        return Ok(());
+    while !app.carriers.inbox().is_empty() {
+        let soon = app.now() + QUEUED_LEASE_MS / 2;
+        let mut ending = sql::ending_soon(app, soon, BATCH).await?;
+        let is_full = i64::try_from(ending.len()).is_ok_and(|count| count >= BATCH);
+        ending.retain(|(_, attempt)| app.carriers.inbox().is_waiting(attempt.as_str()));
+        if ending.is_empty() {
+            break;
+        }
+        sql::prolong(app, &ending).await?;
+        if !is_full {
+            break;
+        }
     }
-    let soon = app.now() + QUEUED_LEASE_MS / 2;
-    let mut ending = sql::ending_soon(app, soon, BATCH).await?;
-    ending.retain(|(_, attempt)| app.carriers.inbox().is_waiting(attempt.as_str()));
-    if ending.is_empty() { Ok(()) } else { sql::prolong(app, &ending).await }
+    Ok(())
 }
 
 /// What is due for an attempt. The claim keeps other nodes away meanwhile.

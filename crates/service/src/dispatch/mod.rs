@@ -58,7 +58,7 @@ pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::{carry_on, carry_until};
 pub use claims::{Claim, Claims};
 pub use door::{Answer, Desk, TakeInbound, TakePart, run, take_in_overtaken};
-pub use due::{oldest_due, run_due, watch};
+pub use due::{keep_leases, oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};

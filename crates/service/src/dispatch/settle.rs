@@ -320,7 +320,9 @@ async fn follow<O: Owner>(
             Ok(Next::Attempt)
         }
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => end(app, leg, why, true).await,
-        // The message ended otherwise meanwhile, perhaps: then only this attempt ends.
+        // The message went on otherwise meanwhile, perhaps with what this attempt brought: that
+        // nobody said so is no reason to give its price back.
+        Err(CommitError::Rejected(STALE)) if why.state == State::Lapsed => Err(Unwritten::Stale),
         Err(CommitError::Rejected(STALE)) => end(app, leg, why, false).await,
         Err(error) => Err(unwritten(app, &next.object_id, &error)),
     }
@@ -392,11 +394,23 @@ fn unwritten(app: &App, object: &str, error: &CommitError) -> Unwritten {
 /// The carrier asked to slow down: this message goes out later, and it was no try.
 pub(super) async fn postpone(app: &App, attempt: &Attempt, after_ms: u64) {
     let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
+    // What is not written is found again when the lease ends.
+    if wait_for(app, attempt, after_ms).await != Err(Unwritten::Stale) {
+        return;
+    }
+    // Another node took it for lost meanwhile; the carrier says that it did not get it.
+    let now = sql::attempt(app, &attempt.account, &attempt.id).await.ok().flatten();
+    let is_lost = |now: &Attempt| now.state == State::Unknown && now.tries == attempt.tries;
+    if let Some(now) = now.filter(is_lost) {
+        let _lost = wait_for(app, &now, after_ms).await;
+    }
+}
+
+async fn wait_for(app: &App, attempt: &Attempt, after_ms: i64) -> Result<(), Unwritten> {
     let next_at = (app.now() + after_ms).min(attempt.give_up_at);
     let mut set = WriteSet::of(attempt.account.as_str());
     let place =
         Requeue { tries: attempt.tries - 1, ..Requeue::later(attempt, Some("throttled"), next_at) };
     sql::put_back(&mut set, attempt, place);
-    // What is not written is found again when the lease ends.
-    let _lost = write(app, &attempt.object_id, set).await;
+    write(app, &attempt.object_id, set).await
 }

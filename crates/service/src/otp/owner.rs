@@ -172,7 +172,7 @@ impl Owner for Otp {
                 if matches!(attempt.state, State::Sending | State::Queued) =>
             {
                 let to = Msisdn::stored(challenge.recipient.clone());
-                fraud::take_back(app, &challenge.account, &to);
+                fraud::take_back(app, &challenge.account, to);
             }
             News::Unknown | News::Over(_) | News::Owed(_) | News::Retry { .. } => {}
             // The first word that the carrier has it, whichever that is.
@@ -227,9 +227,10 @@ fn over(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Endin
     sql::leg_over(set, challenge, challenge.expires_at);
 }
 
-/// Nothing brought it, and nothing may bring it any more.
+/// Nothing brought it, and nothing may bring it any more. One whose time is over has expired, as
+/// whoever read it was told: due work says so.
 fn over_at_last(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Ending) {
-    if !ending.is_last {
+    if !ending.is_last || app.now() >= challenge.expires_at {
         return;
     }
     let reason = Reason::of_ending(ending);

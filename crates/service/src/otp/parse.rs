@@ -93,10 +93,15 @@ fn exact_code(fields: &mut Fields, code: String) -> Option<Secret> {
     good.then(|| Secret::new(code))
 }
 
+/// Characters of a code that a person typed, with all that is dropped.
+const MOST_TYPED: usize = 64;
+
 /// A code that a person typed: spaces and dashes dropped, other scripts' digits mapped.
 fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
     let mut digits = String::with_capacity(8);
-    for letter in code.chars().take(64) {
+    // What goes on beyond what anybody types is not read half.
+    let is_whole = code.chars().nth(MOST_TYPED).is_none();
+    for letter in code.chars().take(if is_whole { MOST_TYPED } else { 0 }) {
         match letter {
             '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
             space if space.is_whitespace() => {}

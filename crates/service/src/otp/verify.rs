@@ -9,6 +9,7 @@ use crate::app::{Account, App};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
 
 /// Which challenge is meant: whatever is given must agree.
 pub(super) struct Address {
@@ -51,7 +52,15 @@ pub(super) async fn verify(
             }
             Judgement { status, attempts, max_attempts, at: now }.tell(id)
         }
-        Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
+        Err(CommitError::Rejected(STALE)) => {
+            let why = why_not(app, account, &id).await?;
+            // A repeat is told of this challenge, whatever is sent meanwhile. These cost nothing,
+            // so only so many are kept.
+            if app.throttle.take(Class::Refusal, account.as_str()).is_ok() {
+                claim.stand_for(app, id.as_str()).await?;
+            }
+            Err(why)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -130,7 +139,8 @@ pub(super) async fn seen(app: &App, account: &AccountId, seen: &Seen) -> Result<
     if let Some(judgement) = seen.answer.as_deref().and_then(Judgement::stored) {
         return judgement.tell(id);
     }
-    // Judged by a version that kept no verdicts: nothing may make a wrong guess a right one.
+    // Not judged, because the challenge was over, or by a version that kept no verdicts: nothing
+    // may make a wrong guess a right one.
     let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;
     match challenge.shown_status(app.now()) {
         status @ (Status::Sent | Status::Delivered) => {

@@ -333,6 +333,14 @@ impl Hub {
         }
     }
 
+    /// Notes that other nodes were told of one more who listens here.
+    pub fn note_told(&self, topic: &str, come: Present) {
+        if let Some(room) = self.inner().topics.get_mut(topic) {
+            let Present { user, staff } = room.told;
+            room.told = Present { user: user || come.user, staff: staff || come.staff };
+        }
+    }
+
     /// All topics that somebody listens to.
     #[must_use]
     pub fn topics(&self) -> Vec<(String, String)> {

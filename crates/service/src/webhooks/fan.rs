@@ -2,10 +2,10 @@
 //! that marks the event as done. Accounts take turns, so that one with many events does not keep
 //! the others waiting.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
@@ -32,27 +32,49 @@ pub(super) struct Round {
     pub(super) leaves_some: bool,
 }
 
+impl Round {
+    fn add(&mut self, made: Option<Made>) {
+        let Made { done, of } = made.unwrap_or_default();
+        self.done += done;
+        self.leaves_some |= done < of;
+    }
+}
+
+/// What came of the due events of one account.
+#[derive(Default)]
+struct Made {
+    /// Events whose deliveries were made, and how many were due.
+    done: usize,
+    of: usize,
+}
+
 /// Makes deliveries of events of this node that are due.
 pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
-    let (done, leaves_some, failed) =
-        (AtomicUsize::new(0), AtomicBool::new(false), OnceLock::new());
-    let pages = stream::unfold(Some(String::new()), async |after| {
-        let page = page_after(engine, &after?).await.map_err(|error| failed.set(error)).ok()?;
-        // The last account of a full page may have more.
-        leaves_some.fetch_or(page.next.is_some(), Ordering::Relaxed);
-        Some((stream::iter(page.of_accounts), page.next))
-    });
+    let mut round = Round { done: 0, leaves_some: false };
+    let mut next = Some(String::new());
+    let mut under_way = FuturesUnordered::new();
+    let mut failed = None;
     // Over the pages: an account that fills some keeps nobody waiting on a later one.
-    let work = pages.flatten().for_each_concurrent(PARALLEL, async |of_account| {
-        let made = fan_out(engine, &of_account).await;
-        done.fetch_add(made, Ordering::Relaxed);
-        leaves_some.fetch_or(made < of_account.len(), Ordering::Relaxed);
-    });
-    work.await;
-    match failed.into_inner() {
-        Some(error) => Err(error),
-        None => Ok(Round { done: done.into_inner(), leaves_some: leaves_some.into_inner() }),
+    while let Some(after) = next.take() {
+        match page_after(engine, &after).await {
+            Ok(page) => {
+                // The last account of a full page may have more.
+                round.leaves_some |= page.next.is_some();
+                next = page.next;
+                for of_account in page.of_accounts {
+                    if under_way.len() >= PARALLEL {
+                        round.add(under_way.next().await);
+                    }
+                    under_way.push(fan_out(engine, of_account));
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
     }
+    while let Some(made) = under_way.next().await {
+        round.add(Some(made));
+    }
+    failed.map_or(Ok(round), Err)
 }
 
 /// Due events, by account.
@@ -86,11 +108,13 @@ pub(super) async fn of_hand(engine: &Arc<Engine>, env: Env) {
     work.await;
 }
 
-/// The events of one account. Answers how many are done; the others are due again.
-async fn fan_out(engine: &Arc<Engine>, found: &[Stored]) -> usize {
-    let Some(targets) = targets_of(engine, found).await else { return 0 };
+/// The events of one account. Those that are not done are due again.
+async fn fan_out(engine: &Arc<Engine>, found: Vec<Stored>) -> Made {
+    let of = found.len();
+    let Some(targets) = targets_of(engine, &found).await else { return Made { done: 0, of } };
     // The rest waits for the next round, so that the other accounts do not wait for it.
-    deliver_all(engine, found.get(..at_once(&targets)).unwrap_or(found), &targets).await
+    let now = found.get(..at_once(&targets)).unwrap_or(&found);
+    Made { done: deliver_all(engine, now, &targets).await, of }
 }
 
 /// Events worked on in one write set.
@@ -205,8 +229,8 @@ async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> 
     }
     let done = match app.db.commit(set).await {
         Ok(done) => done,
-        // Another node has taken the events over, because this one was slow.
-        Err(CommitError::Rejected(_)) => return Ok(()),
+        // Another node has taken one of the events over, because this one was slow.
+        Err(CommitError::Rejected(_)) if found.len() == 1 => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let jobs = jobs.into_iter().filter(|jobs| !jobs.is_empty());

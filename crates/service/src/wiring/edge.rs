@@ -171,6 +171,7 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
         response = shape(app, too_much_to_take(version).into_response(), id);
     }
     finish_headers(app, response.headers_mut(), &notes);
+    leave_time(app, &response);
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
@@ -179,6 +180,14 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let client = client.map(tracing::field::display);
     tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     Ok(response)
+}
+
+/// Its stream lasts as long as its client may take for an answer of this length. One of no known
+/// length is a file.
+fn leave_time(app: &App, response: &Response) {
+    let upper = response.body().size_hint().upper();
+    let bytes = upper.map_or(MOST_BYTES, |bytes| usize::try_from(bytes).unwrap_or(MOST_BYTES));
+    life::extend(Pace::of_answers(&app.config.server).longest(bytes));
 }
 
 /// The notes that came with the connection, or new ones.

@@ -31,6 +31,7 @@ use futures_util::future::BoxFuture;
 use store::{Db, PostgresOptions, SqliteOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::{App, Correspondence, Env, EventRef, Heard, Memo, Reaction, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
@@ -375,8 +376,13 @@ async fn begin(mut service: Service, on: Listeners) -> anyhow::Result<Running> {
         part: |app, part| Box::pin(inbound::take_part(app, part)),
     };
     let desks = behind_doors.map(|(app, news)| task::spawn(dispatch::run(app, news, desk)));
-    // Binds are kept until what they carry is settled.
-    let desks = desks.chain([task::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
+    // Binds and leases are kept until what they carry is settled.
+    let desks = desks.chain([
+        task::spawn(dispatch::keep_binds(live_app.clone())),
+        task::spawn(dispatch::keep_leases(live_app.clone())),
+        task::spawn(dispatch::keep_leases(sandbox_app.clone())),
+    ]);
+    let desks = desks.collect();
     tasks.extend([
         task::spawn(otp::run(live_app.clone())),
         task::spawn(otp::run(sandbox_app.clone())),
@@ -422,6 +428,19 @@ fn serve_everywhere(
     Ok(tasks)
 }
 
+/// What a stop needs at least for what requests left behind.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// What requests left with carriers is settled before storage closes. What a bind has not written
+/// yet goes back into its queue as the bind is closed, and what it has written is answered.
+async fn settle_last(service: &Service) {
+    let (live, sandbox) = (&service.live, &service.sandbox);
+    // What is lost of it is lost to a guess at what is fraud.
+    let _lost = otp::fraud::flush(live).await;
+    let drained = async |app| dispatch::drained(app).await;
+    tokio::join!(dispatch::close_binds(live), drained(live), drained(sandbox));
+}
+
 impl Running {
     /// The apps that run.
     #[must_use]
@@ -449,24 +468,21 @@ impl Running {
         app.drain();
         tokio::time::sleep(Duration::from_millis(app.config.server.drain_accept_ms)).await;
         self.stop.send_replace(true);
-        let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
+        let until = Instant::now() + Duration::from_millis(app.config.server.drain_timeout_ms);
         let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();
         let finish = async {
             for task in self.tasks {
                 // A task that panicked has nothing left to finish.
                 let _ended = task.await;
             }
-            // What those requests left with carriers is settled before storage closes.
-            dispatch::drained(&self.service.live).await;
-            dispatch::drained(&self.service.sandbox).await;
-            dispatch::close_binds(&self.service.live).await;
-            // What is lost of it is lost to a guess at what is fraud.
-            let _lost = otp::fraud::flush(&self.service.live).await;
         };
-        if tokio::time::timeout(limit, finish).await.is_err() {
+        let are_done = timeout_at(until, finish).await.is_ok();
+        // Ends their connections, too: nobody may go on with a storage that is closed.
+        aborts.iter().for_each(AbortHandle::abort);
+        // One client that reads slowly takes nothing of this time.
+        let settle = settle_last(&self.service);
+        if timeout_at(until.max(Instant::now() + SETTLE), settle).await.is_err() || !are_done {
             tracing::warn!("some requests did not finish in time; they count as unknown");
-            // Ends their connections, too: nobody may go on with a storage that is closed.
-            aborts.iter().for_each(AbortHandle::abort);
         }
         self.desks.iter().for_each(JoinHandle::abort);
         self.service.close().await;

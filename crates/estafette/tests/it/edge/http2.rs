@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use estafette::app::Env;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::wire::{Decent, IDLE, PATIENCE, Raw, SHORT, SLACK, figure, hasty, hurry};
 use crate::world::{Engine, World, eventually};
@@ -144,6 +144,38 @@ async fn a_large_answer_comes_whole_over_http2() {
         got.extend(data);
     }
     assert!(got == expected.as_bytes(), "{} of {} bytes", got.len(), expected.len());
+    drop(client);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_may_be_taken_as_slowly_over_http2_as_any_bytes() {
+    let world = World::with(Engine::Lite, |config| {
+        let server = &mut config.server;
+        (server.body_timeout_ms, server.request_timeout_ms) = (100, 300);
+        (server.write_timeout_ms, server.slowest_bytes_per_s) = (1_000, 250_000);
+    });
+    let world = world.await;
+    let tcp = TcpStream::connect(world.address(Env::Sandbox)).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    let (client, connection) =
+        builder.initial_window_size(16 * 1024).handshake::<_, Bytes>(tcp).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let (response, _) = client.send_request(request("GET", "/docs/openapi.json"), true).unwrap();
+    let mut response = response.await.unwrap();
+    let (begun, mut got) = (Instant::now(), 0);
+    while let Some(data) = response.body_mut().data().await {
+        let length = data.expect("the stream is not reset").len();
+        got += length;
+        // A tenth faster than the slowest pace.
+        let earliest = Duration::from_millis(u64::try_from(got).unwrap() * 1_000 / 275_000);
+        tokio::time::sleep_until(begun + earliest).await;
+        response.body_mut().flow_control().release_capacity(length).unwrap();
+    }
+    assert_eq!(response.headers()["content-length"], got.to_string().as_str());
+    // A stream with a short answer is reset by then.
+    assert!(begun.elapsed() > Duration::from_millis(2_600), "{:?}", begun.elapsed());
     drop(client);
     world.finish().await;
 }

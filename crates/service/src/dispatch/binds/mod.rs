@@ -4,7 +4,7 @@
 
 mod store;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::store::{CommitError, Error as DbError, Reject, WriteSet, args};
@@ -27,6 +27,10 @@ const GIVE_UP: Duration = Duration::from_secs(4);
 /// What a lease may be longer by, as clocks differ for a moment. One that is longer still was
 /// written by a clock that was wrong.
 const SLACK_MS: i64 = 30_000;
+/// How long a node keeps a slot whose connection fails. Others may reach the centre.
+const TRIES_FOR: Duration = Duration::from_secs(60);
+/// How long it then leaves the slot to them.
+const LEAVES_FOR: Duration = Duration::from_secs(4);
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
 
@@ -40,13 +44,22 @@ async fn keep_of(app: &App, lane: &Lane) {
     let (carrier, Some(binds)) = (lane.carrier().name(), lane.carrier().binds()) else { return };
     let mut renewed = Instant::now();
     let mut slots = Slots::default();
+    let mut turns = Turns::default();
     while !binds.is_closed() {
         let begin = Instant::now();
+        for slot in turns.over(app, &binds.failing(), begin) {
+            tracing::warn!(carrier, slot, "the bind has failed for a minute; other nodes may try");
+            slots.held.remove(&slot);
+            binds.hold(&slots);
+            let_go(app, carrier, slot).await;
+        }
         let holds = !slots.held.is_empty();
         // Whatever the database does: another node may have the slots a second later.
         let give_up = renewed + GIVE_UP;
         let patience = if holds { give_up } else { begin + GIVE_UP };
-        match tokio::time::timeout_at(patience, renew(app, carrier, binds, &slots)).await {
+        let renewal =
+            renew(app, lane.carrier().name(), Before { binds, slots: &slots, turns: &turns });
+        match tokio::time::timeout_at(patience, renewal).await {
             Ok(Ok(held)) => {
                 (renewed, slots) = (begin, held);
                 binds.hold(&slots);
@@ -65,13 +78,53 @@ async fn keep_of(app: &App, lane: &Lane) {
     }
 }
 
+/// Whose turn it is with slots whose connection fails here.
+#[derive(Default)]
+struct Turns {
+    failing_since: BTreeMap<i64, Instant>,
+    left_until: BTreeMap<i64, Instant>,
+}
+
+impl Turns {
+    /// The slots that are to be left to other nodes from now on.
+    fn over(&mut self, app: &App, failing: &BTreeSet<i64>, now: Instant) -> Vec<i64> {
+        if app.config.database.is_shared() { self.look(failing, now) } else { Vec::new() }
+    }
+
+    fn look(&mut self, failing: &BTreeSet<i64>, now: Instant) -> Vec<i64> {
+        self.left_until.retain(|_, until| *until > now);
+        self.failing_since.retain(|slot, _| failing.contains(slot));
+        for slot in failing {
+            self.failing_since.entry(*slot).or_insert(now);
+        }
+        let is_over = |since: &Instant| now.duration_since(*since) >= TRIES_FOR;
+        let over = self.failing_since.iter().filter(|(_, since)| is_over(since));
+        let over: Vec<i64> = over.map(|(slot, _)| *slot).collect();
+        for slot in &over {
+            self.failing_since.remove(slot);
+            self.left_until.insert(*slot, now + LEAVES_FOR);
+        }
+        over
+    }
+}
+
+/// Lets another node take a slot at once; if that is not written, when the lease ends.
+async fn let_go(app: &App, carrier: &str, slot: i64) {
+    let mut set = WriteSet::of(carrier);
+    set.push(sql::LET_GO, args![carrier, app.node, slot]);
+    let _lost = tokio::time::timeout(GIVE_UP, app.db.commit(set)).await;
+}
+
+/// How a carrier's binds stand before a renewal.
+struct Before<'a> {
+    binds: &'a dyn Binds,
+    slots: &'a Slots,
+    turns: &'a Turns,
+}
+
 /// Renews what this node holds, and takes free slots as long as it may have more.
-async fn renew(
-    app: &App,
-    carrier: &str,
-    binds: &dyn Binds,
-    before: &Slots,
-) -> Result<Slots, DbError> {
+async fn renew(app: &App, carrier: &str, before: Before<'_>) -> Result<Slots, DbError> {
+    let Before { binds, slots: before, turns } = before;
     let (limits, failing) = (binds.limits(), binds.failing());
     let count = i64::try_from(limits.everywhere).unwrap_or(i64::MAX);
     let rows: Vec<sql::Slot> = app.db.rows(sql::SLOTS, args![carrier, count]).await?;
@@ -87,6 +140,9 @@ async fn renew(
     for slot in before.held.iter().copied().chain(others) {
         if held.len() >= limits.here {
             break;
+        }
+        if turns.left_until.contains_key(&slot) {
+            continue;
         }
         let claim = Claim { slot, is_failing: failing.contains(&slot), is_alone };
         if is_free(slot) && claim.try_on(app, carrier).await? {
@@ -142,5 +198,27 @@ pub async fn close(app: &App) {
         set.push(sql::RELEASE, args![lane.carrier().name(), app.node]);
         // What is not given back ends by itself.
         let _lost = app.db.commit(set).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeSet, Duration, Instant, LEAVES_FOR, TRIES_FOR, Turns};
+
+    #[test]
+    fn a_bind_that_fails_for_a_minute_is_left_to_others_for_a_moment() {
+        let mut turns = Turns::default();
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let (none, both) = (BTreeSet::new(), BTreeSet::from([0, 1]));
+        assert!(turns.look(&both, begin).is_empty());
+        // The first one stood again for a moment.
+        assert!(turns.look(&BTreeSet::from([1]), begin + 30 * second).is_empty());
+        assert!(turns.look(&both, begin + TRIES_FOR - second).is_empty());
+        assert_eq!(turns.look(&both, begin + TRIES_FOR), [1]);
+        assert!(turns.left_until.contains_key(&1));
+        assert!(turns.look(&none, begin + TRIES_FOR + LEAVES_FOR - second).is_empty());
+        assert!(turns.left_until.contains_key(&1));
+        assert!(turns.look(&none, begin + TRIES_FOR + LEAVES_FOR).is_empty());
+        assert!(turns.left_until.is_empty());
     }
 }

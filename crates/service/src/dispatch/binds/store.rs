@@ -12,7 +12,11 @@ pub(super) const CLAIM: Sql = Sql("INSERT INTO bind_slots (carrier, slot, node, 
      node = excluded.node, lease_until = excluded.lease_until, failing = excluded.failing \
      WHERE bind_slots.node = excluded.node OR bind_slots.lease_until < $6 \
      OR bind_slots.lease_until > $7");
+/// Gives back all that a node holds of a carrier.
 pub(super) const RELEASE: Sql = Sql("DELETE FROM bind_slots WHERE carrier = $1 AND node = $2");
+/// Gives back one of them.
+pub(super) const LET_GO: Sql =
+    Sql("DELETE FROM bind_slots WHERE carrier = $1 AND node = $2 AND slot = $3");
 
 /// A slot that some node took.
 pub(super) struct Slot {

@@ -209,11 +209,14 @@ fn not_now(error: DbError) -> NotNow {
 
 /// What a failure means for the address.
 fn refusal(outcome: &Outcome) -> Refusal {
-    let said = outcome.diagnostic.split(' ').next().and_then(|word| word.parse().ok());
+    // RFC 5321 §4.2: the text follows after a space, or after a dash where further lines do.
+    let (code, text) = outcome.diagnostic.split_at_checked(3).unwrap_or_default();
+    let is_code = text.is_empty() || text.starts_with([' ', '-']);
+    let said = code.parse().ok().filter(|_| is_code);
     // The status is the report's own word; the diagnostic quotes the server that refused.
-    let quoted = || outcome.diagnostic.split_once(' ').and_then(|(_, t)| Enhanced::at_start(t));
+    let quoted = || text.get(1..).and_then(Enhanced::at_start).filter(|_| said.is_some());
     let status = outcome.status.filter(|status| *status != UNDEFINED).or_else(quoted);
-    match bounce(said.unwrap_or(NO_CODE), status.or(outcome.status)) {
+    match bounce(said.unwrap_or(NO_CODE), status.or(outcome.status.filter(|_| said.is_none()))) {
         Bounce::Hard => Refusal::BadRecipient,
         Bounce::Soft | Bounce::Policy => Refusal::Undelivered,
     }

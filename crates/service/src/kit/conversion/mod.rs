@@ -305,6 +305,14 @@ impl Conversion {
         Unwritten { figures: all, excesses: std::mem::take(&mut books.excesses) }
     }
 
+    /// The figures of one account that are to be written down.
+    #[must_use]
+    pub fn take_of(&self, account: &str) -> Vec<Figure> {
+        let mut books = self.books();
+        books.unwritten.remove(account);
+        books.accounts.get_mut(account).map(Account::take).unwrap_or_default()
+    }
+
     /// It could not be written down.
     pub fn put_back(&self, account: &str, figures: Vec<Figure>, excesses: Vec<Excess>) {
         let mut books = self.books();

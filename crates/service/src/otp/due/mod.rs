@@ -199,7 +199,7 @@ async fn end(
 /// No carrier ever took it: that nobody verified it says nothing about the number.
 fn take_back(app: &App, challenge: &Challenge) {
     if is_number(&challenge.recipient) {
-        fraud::take_back(app, &challenge.account, &Msisdn::stored(challenge.recipient.clone()));
+        fraud::take_back(app, &challenge.account, Msisdn::stored(challenge.recipient.clone()));
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use self::store as sql;
 use super::order::Order;
 use super::{Error, Mode, STALE, Status, events, store as challenges, verify};
+use crate::access;
 use crate::access::idempotency::Claim;
 use crate::access::retention::sweep;
 use crate::app::{Account, App, Env};
@@ -25,6 +26,7 @@ use crate::events::{self as all_events, Event, Kind};
 use crate::kit::conversion::{Counts, Excess, Figure, Span, Unwritten, exempt_of, places};
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 use crate::kit::msisdn::Msisdn;
+use crate::kit::task;
 
 /// How often what is new is written down, milliseconds.
 const FLUSH_MS: u64 = 1_000;
@@ -88,19 +90,33 @@ pub(super) fn tell_excess(app: &App, account: &Account, order: &Order, excess: &
     app.metrics.otp_fraud(order.to.country(), action(app.config.otp.fraud_guard));
 }
 
+/// What was counted is counted no more.
+const BACK: Counts = Counts { sent: -1, verified: 0 };
+
 /// A passcode that was counted went to nobody: its send was refused, no carrier took it, or it was
 /// the same passcode again.
-pub(super) fn take_back(app: &App, account: &AccountId, to: &Msisdn) {
-    count(app, account, to, Counts { sent: -1, verified: 0 });
+pub(super) fn take_back_from(app: &App, account: &Account, to: &Msisdn) {
+    // Where staff vouches for the number now.
+    if app.env == Env::Live && is_allowed(account, to) {
+        count_exempt(app, &account.id, to, BACK);
+    } else {
+        count(app, &account.id, to, BACK);
+    }
 }
 
-/// The same where staff vouches for the number now.
-pub(super) fn take_back_from(app: &App, account: &Account, to: &Msisdn) {
-    if app.env == Env::Live && is_allowed(account, to) {
-        count_exempt(app, &account.id, to, Counts { sent: -1, verified: 0 });
-    } else {
-        take_back(app, &account.id, to);
+/// The same where the account is yet to be read, beside what goes on.
+pub(super) fn take_back(app: &App, account: &AccountId, to: Msisdn) {
+    if app.env != Env::Live {
+        return count(app, account, &to, BACK);
     }
+    let (app, account) = (app.clone(), account.clone());
+    task::spawn(async move {
+        match access::account(&app, &account).await {
+            Ok(Some(account)) => take_back_from(&app, &account, &to),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "a passcode that went to nobody stays counted"),
+        }
+    });
 }
 
 /// What becomes of a passcode beyond a budget, as counted and told.
@@ -200,6 +216,20 @@ pub async fn flush(app: &App) -> Result<(), CommitError> {
     failed.map_or(Ok(()), Err)
 }
 
+/// Writes down what is counted of one account.
+async fn write_down(app: &App, account: &AccountId) -> Result<(), CommitError> {
+    let _turn = app.conversion.writing.lock().await;
+    let figures = app.conversion.take_of(account.as_str());
+    if figures.is_empty() {
+        return Ok(());
+    }
+    let written = write(app, account.as_str(), &figures).await;
+    if written.is_err() {
+        app.conversion.put_back(account.as_str(), figures, Vec::new());
+    }
+    written
+}
+
 async fn write(app: &App, account: &str, figures: &[Figure]) -> Result<(), CommitError> {
     let mut set = WriteSet::of(account);
     for Figure { place, span, bucket, counts: Counts { sent, verified } } in figures {
@@ -290,7 +320,7 @@ pub(super) async fn by_day(
     since: Millis,
     until: Millis,
 ) -> Result<Vec<Line>, Error> {
-    flush(app).await?;
+    write_down(app, account).await?;
     let (first, last) = (Span::Day.bucket(since), Span::Day.bucket(until));
     let rows: Vec<(i64, String, i64, i64)> =
         app.db.rows(sql::BY_DAY, args![account, first, last, MOST_ROWS]).await?;

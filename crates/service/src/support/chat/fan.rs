@@ -12,8 +12,9 @@ use crate::kit::id::{AccountId, TicketId};
 use crate::sockets::{Frame, Present, Update};
 use crate::support::{Error, Reader, Side, Ticket, messages, tickets, view};
 
-/// Messages read at a time.
-const STRETCH: i64 = 200;
+/// Messages read, and pushed, at a time: half of what a socket may still have to write, so that one
+/// that reads at once is not taken for a slow one.
+const STRETCH: i64 = 32;
 /// Tickets whose news is read at the same time.
 const PARALLEL: usize = 16;
 /// How often other nodes' notes are looked for; after some were found, sooner.

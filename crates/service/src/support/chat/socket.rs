@@ -175,7 +175,7 @@ impl Socket {
         stopped: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Option<Ending> {
         // What is rarely done is boxed: an idle socket must not carry the room for it.
-        if let Err(ending) = Box::pin(self.replay(app, ws)).await {
+        if let Err(ending) = Box::pin(self.replay(app, ws, stopped)).await {
             return ending;
         }
         let pause = Duration::from_secs(app.config.support.ping_s);
@@ -211,10 +211,21 @@ impl Socket {
     /// Writes what came after the number that the client knows, then goes over to what is pushed. A
     /// stretch at a time, and few sockets at once: a crowd that comes back must not hold up others,
     /// and who does not read holds no more than a stretch in memory.
-    async fn replay(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
+    async fn replay(
+        &mut self,
+        app: &App,
+        ws: &mut Stream,
+        stopped: &tokio::sync::watch::Receiver<bool>,
+    ) -> Result<(), Option<Ending>> {
         let broken = |_| Some(Ending::Broken);
         let mut replayed = 0;
+        let recheck = Duration::from_secs(app.config.support.ping_s) * RECHECK;
         loop {
+            // Whoever reads slowly is looked after as any other.
+            if *stopped.borrow() {
+                return Err(Some(Ending::Restart));
+            }
+            self.prove(app, recheck).await?;
             let turn = REPLAYING.acquire().await;
             let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
             let (reader, seq) = (self.reader(), self.cursor);

@@ -68,7 +68,7 @@ impl FileKind {
         };
         let end = match kind {
             Self::Pdf => pdf(bytes),
-            Self::Jpeg => jpeg(bytes),
+            Self::Jpeg => jpeg(bytes).map(|end| end + of_camera(bytes.get(end..).unwrap_or(&[]))),
             Self::Png => png(bytes),
             Self::Gif => gif(bytes),
             Self::Webp => webp(bytes),
@@ -86,13 +86,14 @@ impl FileKind {
     }
 }
 
-/// Where it ends: at its last `%%EOF`, and white space behind it (ISO 32000-1 §7.5.5). What is
-/// before is not followed: readers find it from the end, in any order.
+/// Where it ends: at its last `%%EOF`, and white space behind it (ISO 32000-1 §7.5.5, §7.2.2).
+/// What is before is not followed: readers find it from the end, in any order.
 fn pdf(bytes: &[u8]) -> Option<usize> {
     const EOF: &[u8] = b"%%EOF";
     let last = bytes.windows(EOF.len()).rposition(|window| window == EOF)? + EOF.len();
     let behind = bytes.get(last..)?;
-    Some(last + behind.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
+    let is_space = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    Some(last + behind.iter().copied().take_while(is_space).count())
 }
 
 /// Whether it has what only a page of the web, or an SVG, has.
@@ -171,6 +172,17 @@ fn jpeg(bytes: &[u8]) -> Option<usize> {
             }
         }
     }
+}
+
+/// How much of what follows on EOI is a camera's own: further pictures (CIPA DC-007), the film of
+/// a motion photo (ISO/IEC 14496-12 §4.3), a trailer of Samsung's, and filling.
+fn of_camera(rest: &[u8]) -> usize {
+    let own = rest.iter().position(|byte| *byte != 0).and_then(|at| rest.get(at..));
+    let is_own = own.is_none_or(|own| {
+        let is_film = rest.get(4..8) == Some(b"ftyp");
+        own.starts_with(&[0xff, 0xd8, 0xff]) || is_film || own.ends_with(b"SEFT")
+    });
+    if is_own { rest.len() } else { 0 }
 }
 
 /// Where the next marker is that is neither data nor a restart.
@@ -256,6 +268,7 @@ mod tests {
         let filled = [&b"%PDF-1.4 <x:xmpmeta>"[..], &[0; 5_000], b"<rdf:RDF>"].concat();
         assert_eq!(FileKind::of(&filled), pdf);
         assert_eq!(FileKind::of(b"%PDF-1.4\n%%EOF\r\n"), pdf);
+        assert_eq!(FileKind::of(b"%PDF-1.4\n%%EOF\n\0\0"), pdf);
         assert!(FileKind::of(b"%PDF-1.4\n%%EOF\nMZ").is_err());
         let zip = [&b"\x89PNG\r\n\x1a\n\0\0PK\x05\x06"[..], &[0; 18]].concat();
         assert!(FileKind::of(&zip).is_err());
@@ -264,6 +277,20 @@ mod tests {
         assert!(FileKind::of(b"RIFF\x04\0\0\0WAVE").is_err());
         assert!(FileKind::of(b"junk\n%PDF-1.4").is_err());
         assert!(FileKind::of(b"").is_err());
+    }
+
+    #[test]
+    fn a_photo_may_be_followed_by_what_cameras_add() {
+        let photo = b"\xff\xd8\xff\xd9";
+        let film = b"\0\0\0\x18ftypmp42";
+        for more in [&b""[..], b"\0\0\0", b"\0\xff\xd8\xff\xe1", film, b"\0\0\x01\nSEFHSEFT"] {
+            assert_eq!(FileKind::of(&[photo, more].concat()), Ok(FileKind::Jpeg), "{more:?}");
+        }
+        let page = [&photo[..], b"\xff\xd8\xff<script>"].concat();
+        assert_eq!(FileKind::of(&page), Err("contains HTML"));
+        for more in [&b"MZ"[..], b"\0MZ", b"#!/bin/sh"] {
+            assert!(FileKind::of(&[photo, more].concat()).is_err(), "{more:?}");
+        }
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl Facts {
     pub(super) fn codes(&self) -> BTreeSet<Code> {
         let mut codes: BTreeSet<Code> = ANY.iter().copied().collect();
         if self.is_socket() {
+            codes.insert(Code::PayloadTooLarge);
             return codes;
         }
         let mut add = |when: bool, more: &[Code]| codes.extend(more.iter().filter(|_| when));
