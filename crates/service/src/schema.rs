@@ -196,4 +196,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "failing_binds",
         sql: include_str!("../../../migrations/0051_failing_binds.sql"),
     },
+    Migration {
+        version: 52,
+        name: "doubted_templates",
+        sql: include_str!("../../../migrations/0052_doubted_templates.sql"),
+    },
 ];

@@ -60,14 +60,19 @@ async fn messages_of_an_earlier_node_go_out(world: &World) {
     assert_eq!(count(world, "SELECT COUNT(*) FROM attempts WHERE env IS NULL").await, 0);
 }
 
-async fn sessions_of_an_earlier_node_end(world: &World) {
-    let ada = world.account("ada").await;
-    ada.send(json!({"to": phone("5678"), "request_messaging_consent": true})).await.ok();
-    // The prompt has arrived: nothing else moves the session any more.
+/// Waits until the prompt of the only session has arrived: nothing but a person and time moves the
+/// session any more.
+pub(crate) async fn until_asked(world: &World) {
     let asked = "SELECT COUNT(*) FROM chatapp_sessions s JOIN attempts a \
                  ON a.account_id = s.account_id AND a.attempt_id = s.attempt_id \
                  WHERE a.state = 'delivered'";
     eventually(async || (count(world, asked).await == 1).then_some(())).await;
+}
+
+async fn sessions_of_an_earlier_node_end(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send(json!({"to": phone("5678"), "request_messaging_consent": true})).await.ok();
+    until_asked(world).await;
     forget(world, "UPDATE chatapp_sessions SET env = NULL").await;
     world.advance(DAY).await;
     let ended =

@@ -96,7 +96,13 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert!(refused.contains(&old_id) && refused.contains(&key_id), "{refused}");
     second.close().await;
     world.advance(DAY + 2 * HOUR).await;
-    assert_eq!(dropped(&app).await, [old_id]);
+    assert_eq!(dropped(&app).await, [old_id.clone()]);
+    // One that was dropped, and is still behind the new one, is no new one.
+    let both = format!("{new}\n{}", world.config().master_key.expose());
+    app.vault.learn(&both).unwrap();
+    let refused = rotation::new_key(&app).await;
+    assert!(matches!(refused, Err(Error::NoNewKey { .. })), "{refused:?}");
+    assert_eq!(rotation::unused(&app).await.unwrap(), [old_id]);
     let second = wiring::open(config, world.clock().clone()).unwrap();
     second.migrate().await.unwrap();
     let place = ["webhooks", ada.account_id.as_str(), hook.word("id")];
@@ -266,6 +272,7 @@ async fn the_command_rotates_the_key_of_a_service_that_runs() {
     // Again: it goes on with what is not over, and makes no third key.
     let again = answer(folder.path(), &["rotate-key"]);
     assert_eq!(again["key_id"], rotated["key_id"]);
+    assert_eq!((&rotated["begun"], &again["begun"]), (&json!(true), &json!(false)));
     let early = run(folder.path(), &["rotate-key", "--drop"]);
     assert_eq!(early.status.code(), Some(1));
     let until = rotated["former"][0]["until"].as_str().unwrap();

@@ -164,6 +164,8 @@ pub(super) async fn credits(
         "--amount must not be 0, nor exceed the largest balance"
     );
     ensure!((1..=200).contains(&args.reason.chars().count()), "--reason has 1 to 200 characters");
+    let is_clean = !args.reason.contains(char::is_control);
+    ensure!(is_clean, "--reason must have no line breaks or other control characters");
     let id = account_id(&args.account)?;
     let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;

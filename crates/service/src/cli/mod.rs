@@ -166,6 +166,17 @@ async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
     Ok(service)
 }
 
+/// Opens the database that a service made as it is, for what is done before an upgrade.
+async fn open_as_it_is(config: Config, output: Output) -> anyhow::Result<Service> {
+    log_for(&config, output)?;
+    wiring::must_exist(&config)?;
+    let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
+    let service = wiring::open(config, Clock::system())?;
+    let ready = service.must_have_tables().await;
+    ready.map_err(|error| placed(error, &place, is_shared))?;
+    Ok(service)
+}
+
 /// An error of a database on a server, with its place and where the remedy is.
 fn placed(error: anyhow::Error, place: &str, is_shared: bool) -> anyhow::Error {
     if !is_shared || !is_of_database(&error) {

@@ -38,7 +38,9 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> anyhow::Result
     }
     let resealed = rotation::reseal(app, &told).await?;
     let standing = rotation::standing(app, resealed).await?;
-    output.answer(&json!(standing), || {
+    let mut object = json!(standing);
+    object["begun"] = (!goes_on).into();
+    output.answer(&object, || {
         let mut text = format!("The master key {} writes.", standing.key_id);
         if goes_on {
             text = format!(
@@ -71,13 +73,17 @@ async fn new_key(app: &App) -> Result<String, Error> {
 async fn drop_former(app: &App, output: Output) -> anyhow::Result<()> {
     let dropped = rotation::drop_former(app, By::CLI).await?;
     let is_own = app.config.master_key.is_empty();
-    if is_own && !dropped.is_empty() {
-        app.vault.drop_from_file(&app.config.data_dir.join("master.key"), &dropped)?;
+    // Also what an earlier command dropped, and could not take out of the file.
+    let unused = if is_own { rotation::unused(app).await? } else { Vec::new() };
+    if !unused.is_empty() {
+        app.vault.drop_from_file(&app.config.data_dir.join("master.key"), &unused)?;
     }
     let key_id = app.vault.writes_with();
     output.answer(&json!({ "key_id": key_id, "dropped": dropped }), || {
         if dropped.is_empty() {
-            return format!("There is no former key; {key_id} writes.");
+            let taken = unused.iter().map(|id| format!(" {id} is out of master.key now."));
+            let taken: String = taken.collect();
+            return format!("There is no former key; {key_id} writes.{taken}");
         }
         let dropped = dropped.join(", ");
         let rest = if is_own { "" } else { " Take it out of the file of every node." };

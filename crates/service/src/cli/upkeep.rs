@@ -19,7 +19,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::kit::sealing::SealHead;
 use crate::retention::{self, Erased, Person};
-use crate::{credits, wiring};
+use crate::{chores, credits, wiring};
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<ExitCode> {
@@ -48,8 +48,11 @@ pub(super) async fn audit(
         service.close().await;
         return tell_head(newest.as_ref(), output);
     }
+    // A copy is judged by its own time: due work has not been there since.
+    let as_of = Some(chores::judge(&app.db, &app.clock).await?.witnessed.min(app.now()));
     let scope = Scope {
         horizon_ms: audit::HORIZON_MS,
+        as_of,
         unsealed_ms: Some(audit::UNSEALED_MS),
         since,
         turn: None,
@@ -108,10 +111,10 @@ fn summary(report: &Report) -> String {
     list(&mut lines, &report.violations, report.violations_found);
     lines.push(format!("{:<16} {:>12}", "dangling_found", report.dangling_found));
     list(&mut lines, &report.dangling, report.dangling_found);
-    let verdict = if report.is_ok() {
-        "The ledger adds up."
-    } else {
-        "The ledger does not add up: see above."
+    let verdict = match (report.violations_found, report.dangling_found) {
+        (0, 0) => "The ledger adds up.",
+        (0, _) => "The ledger adds up, but holds dangle: see above.",
+        _ => "The ledger does not add up: see above.",
     };
     lines.push(verdict.to_owned());
     lines.join("\n")
@@ -237,7 +240,7 @@ pub(super) async fn backup(
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         bail!("there is no directory {}: make it first", folder.display());
     }
-    let service = super::open(config, output).await?;
+    let service = super::open_as_it_is(config, output).await?;
     service
         .live
         .db

@@ -83,7 +83,11 @@ impl Message {
             text: tidy(&inbound.text, MOST_CHARS),
             button: inbound.button.clone(),
             context: inbound.context.clone(),
-            keyword: inbound.is_words.then(|| Keyword::in_message(&inbound.text)).flatten(),
+            keyword: match (inbound.is_words, &inbound.button) {
+                (true, None) => Keyword::in_message(&inbound.text),
+                (true, Some(_)) => Keyword::on_button(&inbound.text),
+                (false, _) => None,
+            },
             raw_json: if raw_json.len() <= MOST_RAW_BYTES {
                 raw_json
             } else {

@@ -44,6 +44,8 @@ const START: &[&str] = &[
     "reabonner",
     "reinscrire",
 ];
+/// What on a button may mean something else: an appointment is cancelled, a delivery resumed.
+const OF_OTHER_MEANING: &[&str] = &["end", "quit", "cancel", "revoke", "start", "resume"];
 /// Longer than any keyword, bytes: the rest of a long message need not be looked at.
 const LONGEST: usize = 24;
 
@@ -60,6 +62,15 @@ impl Keyword {
         } else {
             None
         }
+    }
+}
+
+impl Keyword {
+    /// The keyword that stands on a button which a person tapped, if it is one and nothing else.
+    #[must_use]
+    pub fn on_button(text: &str) -> Option<Self> {
+        let is_other = plain(text).is_none_or(|plain| OF_OTHER_MEANING.contains(&plain.as_str()));
+        if is_other { None } else { Self::in_message(text) }
     }
 }
 
@@ -110,6 +121,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Keyword, LONGEST, START, STOP};
+
+    #[test]
+    fn what_stands_on_a_button_may_mean_something_else() {
+        for text in ["Cancel", "Start", "RESUME", "End", "Yes", ""] {
+            assert_eq!(Keyword::on_button(text), None, "{text}");
+        }
+        assert_eq!(Keyword::on_button("Stop"), Some(Keyword::Stop));
+        assert_eq!(Keyword::on_button("Désabonner"), Some(Keyword::Stop));
+        assert_eq!(Keyword::on_button("Opt in"), Some(Keyword::Start));
+        // Control: whoever writes it means it.
+        assert_eq!(Keyword::in_message("Cancel"), Some(Keyword::Stop));
+    }
 
     #[test]
     fn a_keyword_is_read_as_people_write_it() {

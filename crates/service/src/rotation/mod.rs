@@ -251,13 +251,15 @@ pub async fn has_former(app: &App) -> Result<bool, Error> {
     Ok(in_state(&rows, KeyState::Former).next().is_some())
 }
 
-/// The new key that is given and not in the database yet, or the one that a rotation began with.
+/// The new key that is given in front of the one that writes, or the one that a rotation began
+/// with. One behind it may be a key that was dropped and is still in the text.
 ///
 /// # Errors
 /// [`Error::NoNewKey`], [`Error::TooManyNewKeys`].
 pub async fn new_key(app: &App) -> Result<String, Error> {
     let rows = keys(&app.db).await?;
-    let mut new = app.vault.key_ids();
+    let current = app.vault.writes_with();
+    let mut new = app.vault.given();
     if let Some(next) = in_state(&rows, KeyState::Next).next() {
         if new.contains(&next.key_id) {
             return Ok(next.key_id.clone());
@@ -267,10 +269,11 @@ pub async fn new_key(app: &App) -> Result<String, Error> {
         set.push(sql::DROP, args![next.key_id.as_str()]);
         app.db.commit(set).await?;
     }
+    new.truncate(new.iter().position(|id| *id == current).unwrap_or(new.len()));
     new.retain(|id| rows.iter().all(|row| row.key_id != *id));
     match new.as_slice() {
         [only] => Ok(only.clone()),
-        [] => Err(Error::NoNewKey { current: app.vault.writes_with() }),
+        [] => Err(Error::NoNewKey { current }),
         _ => Err(Error::TooManyNewKeys(new)),
     }
 }
@@ -414,6 +417,18 @@ pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
         dropped.push(row.key_id.clone());
     }
     Ok(dropped)
+}
+
+/// The keys that are given and that nothing is written with: they were dropped, or not begun with.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn unused(app: &App) -> Result<Vec<String>, Error> {
+    let rows = keys(&app.db).await?;
+    let (mut given, current) = (app.vault.given(), app.vault.writes_with());
+    let is_known = |id: &String| *id == current || rows.iter().any(|row| row.key_id == *id);
+    given.retain(|id| !is_known(id));
+    Ok(given)
 }
 
 fn note(app: &App, set: &mut WriteSet, by: By<'_>, action: &'static str, key_id: &str) {

@@ -64,7 +64,7 @@ fn audits(app: &App) -> Vec<Chore> {
         let app = auditing.clone();
         Box::pin(async move {
             let (horizon_ms, unsealed_ms) = (audit::HORIZON_MS, Some(audit::UNSEALED_MS));
-            let scope = Scope { horizon_ms, unsealed_ms, since: None, turn: Some(&turn) };
+            let scope = Scope { horizon_ms, unsealed_ms, turn: Some(&turn), ..Scope::default() };
             let report = audit::read_all(&app, &scope).await?;
             Ok(report.map_or(Value::Null, |report| told(&report)))
         })

@@ -6,6 +6,7 @@ use estafette::carriers::{Channel, Inbound};
 use serde_json::{Value, json};
 
 use super::{ask, events, prompt_on, read_as, reply, session_as, text, told, write};
+use crate::due::until_asked;
 use crate::on_every_engine;
 use crate::webhooks::like_its_example;
 use crate::world::tenant::{Tenant, phone};
@@ -293,7 +294,7 @@ async fn an_answer_that_a_number_scripts_comes_by_itself(world: &World) {
 async fn nobody_answers_and_the_prompt_expires(world: &World) {
     let ada = world.account("ada").await;
     ask(&ada, "5678").await;
-    session_as(&ada, "pending").await;
+    until_asked(world).await;
     world.advance(DAY + MINUTE).await;
     let over = session_as(&ada, "expired").await;
     assert_eq!(over["consent_status"], "pending");

@@ -12,6 +12,7 @@ use crate::world::tenant::phone;
 stories!(
     who_has_a_number_of_its_own_is_not_answered_on_the_shared_one,
     what_is_answered_goes_to_whoever_asked,
+    a_body_may_tell_of_two_business_accounts_of_one_secret,
 );
 
 async fn who_has_a_number_of_its_own_is_not_answered_on_the_shared_one(
@@ -57,4 +58,50 @@ async fn what_is_answered_goes_to_whoever_asked(world: &World, upstream: &CloudA
     let text = json!({"to": phone("5678"), "text": "hi", "billing_mode": "direct"});
     super::write(&ada, &text).await.problem("recipient_opted_out");
     super::write(&bob, &text).await.problem("messaging_window_closed");
+}
+
+async fn a_body_may_tell_of_two_business_accounts_of_one_secret(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let all = [("ada", "s"), ("bob", "s"), ("eve", "other")];
+    let mut tenants = vec![];
+    for (number, (name, secret)) in all.iter().enumerate() {
+        let (own, waba_id) = (format!("77{number}"), format!("88{number}"));
+        upstream.add_number(&own, &waba_id);
+        let tenant = world.live_account(name, 100).await;
+        let link = json!({"phone_number_id": own, "waba_id": waba_id, "app_secret": secret,
+            "verify_token": "v", "access_token": cloud_api::ACCESS_TOKEN});
+        let path = format!("/v1/admin/accounts/{}/chatapp", tenant.account_id);
+        world.call("PUT", Env::Live, &path).bearer(world.staff().await).json(link).await.ok();
+        tenants.push(tenant);
+    }
+    let told_of = |numbers: &[usize]| {
+        let mut body = json!({"object": "whatsapp_business_account", "entry": []});
+        for number in numbers {
+            let id = format!("wamid.{number}.{}", numbers.len());
+            let mut one = cloud_api::message_body(&phone("5678"), &id, text_message("hi"));
+            let entry = &mut one["entry"][0];
+            entry["id"] = format!("88{number}").into();
+            entry["changes"][0]["value"]["metadata"]["phone_number_id"] =
+                format!("77{number}").into();
+            body["entry"].as_array_mut().unwrap().push(entry.take());
+        }
+        body.to_string()
+    };
+    let service = world.address(Env::Live);
+    let post = async |text: String, secret: &str| {
+        cloud_api::post_signed(service, secret, text.as_bytes()).await.unwrap()
+    };
+    assert_eq!(post(told_of(&[0, 1]), "s").await, 200);
+    for tenant in &tenants[..2] {
+        assert_eq!(heard(tenant, 1).await[0]["message"], "hi");
+    }
+    // Whoever has one secret says nothing of another's number.
+    assert_eq!(post(told_of(&[0, 1, 2]), "s").await, 200);
+    for tenant in &tenants[..2] {
+        heard(tenant, 2).await;
+    }
+    assert_eq!(post(told_of(&[2]), "s").await, 401);
+    assert!(told(&tenants[2], "chatapp.inbound").await.is_empty());
 }

@@ -1,6 +1,7 @@
 //! What people tell the upstream and not us: that they did not ask for a passcode, and that they
 //! want no more messages.
 
+use clock::MINUTE;
 use playground::cloud_api::{self, CloudApi};
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ stories!(
     what_is_written_to_another_number_is_for_nobody_here,
     the_last_wish_of_a_second_holds,
     a_template_that_a_message_is_refused_for_is_not_sent_again,
+    a_verdict_that_overtakes_the_answer_is_taken_in,
     what_was_asked_first_does_not_undo_what_is_known_of_a_template,
     who_says_stop_while_a_prompt_waits_is_not_asked,
 );
@@ -209,6 +211,31 @@ async fn a_template_that_a_message_is_refused_for_is_not_sent_again(
     assert_eq!(template.word("status"), "REJECTED");
     assert!(template.word("rejection_reason").contains("132001"), "{}", template.text);
     assert_eq!(ada.balance().await, 100);
+    // The chat-app is asked, and says that it stands.
+    world.advance(6 * MINUTE).await;
+    world.housekeep().await;
+    assert_eq!(ada.get(ORDER).await.ok().word("status"), "APPROVED");
+    let sent = write(&ada, &body).await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
+}
+
+async fn a_verdict_that_overtakes_the_answer_is_taken_in(world: &World, _: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
+    let keep = world.faults.hold("UPDATE chatapp_templates SET category");
+    let judged = async {
+        keep.came().await;
+        // The verdict is here while nobody knows the template's id.
+        eventually(async || (stored(world).await > 0).then_some(())).await;
+        keep.let_go();
+    };
+    let declared = async { ada.call("POST", "/v1/chatapp/templates").json(body).await.ok() };
+    assert_eq!(tokio::join!(declared, judged).0.word("status"), "PENDING");
+    eventually(async || {
+        world.advance(2_000).await;
+        Some(ada.get(ORDER).await.ok()).filter(|now| now.word("status") == "APPROVED")
+    })
+    .await;
 }
 
 async fn what_was_asked_first_does_not_undo_what_is_known_of_a_template(

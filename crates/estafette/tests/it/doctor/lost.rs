@@ -76,3 +76,28 @@ async fn a_schema_that_somebody_changed_is_an_error() {
         assert_eq!(said.matches(says).count(), 3, "{change}: {said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_before_an_upgrade_is_one_that_the_old_program_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    let undone = "DELETE FROM schema_migrations WHERE version = 52";
+    tampered(folder.path(), undone).await;
+    tampered(folder.path(), "DROP INDEX chatapp_templates_doubted").await;
+    let is_old = |folder: &Path| {
+        let (seen, _) = examined(folder, &[]);
+        let (health, found) = finding(&seen, "schema");
+        assert!(health == "warning" && found.contains("version 51"), "{seen}");
+    };
+    is_old(folder.path());
+    let copy = folder.path().join("copy/estafette.db");
+    std::fs::create_dir(copy.parent().unwrap()).unwrap();
+    answer(folder.path(), &["backup", copy.to_str().unwrap()]);
+    is_old(folder.path());
+    std::fs::copy(folder.path().join("master.key"), folder.path().join("copy/master.key")).unwrap();
+    is_old(copy.parent().unwrap());
+    // Control: the next command brings it up to date.
+    answer(folder.path(), &["audit"]);
+    let (seen, _) = examined(folder.path(), &[]);
+    assert_eq!(finding(&seen, "schema").0, "ok", "{seen}");
+}

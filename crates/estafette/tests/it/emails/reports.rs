@@ -13,6 +13,7 @@ use crate::world::{World, eventually};
 
 on_every_engine!(
     a_bounce_comes_back_and_suppresses_the_address with listening,
+    whom_the_server_says_to_be_nobody_is_not_written_to_again,
     what_is_full_or_unwelcome_bounces_and_may_be_written_to_again with listening,
     a_bounce_of_somebody_it_was_passed_on_to_suppresses_nobody with listening,
     a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since with listening,
@@ -143,6 +144,21 @@ async fn a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since(world: &
     // Control: the next one is not sent.
     assert_eq!(send(&ada, mail(to)).await.ok().word("status"), "suppressed");
     assert_eq!(ada.balance().await, 98);
+}
+
+async fn whom_the_server_says_to_be_nobody_is_not_written_to_again(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    // A report that says no more than "failed" quotes what does.
+    for (to, said) in [
+        ("one@example.org", "550-5.1.1 The account that you tried to reach does not exist"),
+        ("two@example.org", "550 no such user"),
+    ] {
+        let (id, path) = sent(&ada, &mx, to).await;
+        assert_eq!(bring(world, &path, &bounce(to, "5.0.0", said)).await, "250 2.0.0 taken\r\n");
+        let error = error_of(&ada, &id, "bounced").await;
+        assert_eq!(error["code"], "mailbox_unavailable", "{said}");
+        assert_eq!(send(&ada, mail(to)).await.ok().word("status"), "suppressed");
+    }
 }
 
 async fn what_is_full_or_unwelcome_bounces_and_may_be_written_to_again(world: &World) {

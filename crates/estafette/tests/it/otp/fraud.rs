@@ -17,6 +17,7 @@ on_every_engine!(
     sends_at_once_do_not_pass_a_budget with blocking,
     staff_opens_what_the_guard_has_closed with blocking,
     what_is_exempt_uses_up_no_budget with blocking,
+    what_is_exempt_and_refused_makes_no_budget with blocking,
     a_node_that_blocks_hears_of_others_all_the_same with blocking,
     a_verification_made_elsewhere_is_one,
     conversion_is_shown_by_country_and_day,
@@ -134,6 +135,27 @@ async fn what_is_exempt_uses_up_no_budget(world: &World) {
     let shown = ada.get("/v1/otp/conversion").await.ok();
     assert_eq!(shown.list().len(), 1, "{}", shown.text);
     assert_eq!(shown.list()[0]["sent"], 34, "{}", shown.text);
+}
+
+async fn what_is_exempt_and_refused_makes_no_budget(world: &World) {
+    let ada = ada(world).await;
+    let exempt = json!({"settings": {"otp_fraud_allow": ["+336123"]}});
+    world.set(&ada, exempt).await.ok();
+    for number in 0..5 {
+        let refused = json!({"to": format!("+336123{number}0004"), "delivery_mode": "sms"});
+        ada.send(refused).await.problem("recipient_unreachable");
+    }
+    let shown = async || {
+        let shown = ada.get("/v1/otp/conversion").await.ok();
+        shown.list().first().is_none_or(|line| line["sent"] == 0).then_some(())
+    };
+    eventually(shown).await;
+    for number in 0..3 {
+        let other = format!("+3375001234{number}");
+        ada.send(json!({"to": other, "delivery_mode": "sms"})).await.ok();
+    }
+    let next = json!({"to": "+33750012349", "delivery_mode": "sms"});
+    ada.send(&next).await.problem("fraud_blocked");
 }
 
 async fn a_node_that_blocks_hears_of_others_all_the_same(world: &World) {

@@ -23,6 +23,7 @@ on_every_engine!(
     unknown_and_foreign_challenges_are_not_found,
     spaces_dashes_and_other_digits_are_read,
     a_malformed_code_burns_no_attempt,
+    a_guess_at_what_was_over_is_none_at_the_next_when_it_is_repeated,
     what_happened_while_a_send_waited_is_in_its_answer with patient,
 );
 
@@ -252,6 +253,8 @@ async fn spaces_dashes_and_other_digits_are_read(world: &World) {
 async fn a_malformed_code_burns_no_attempt(world: &World) {
     let ada = world.account("ada").await;
     let id = sent(&ada, "482916").await;
+    let long = format!("482916{}", " ".repeat(58));
+    ada.guess(&id, &format!("{long}9")).await.fault("/code", "invalid_code");
     for code in ["", "12", "123", "123456789", "48291a", "482.916", "-", "١٢", "482916\u{0}"] {
         let answer = ada.guess(&id, code).await.problem("validation_failed");
         assert!(answer.item("/code").is_some(), "{}", answer.text);
@@ -261,4 +264,22 @@ async fn a_malformed_code_burns_no_attempt(world: &World) {
     assert_eq!(ada.challenge(&id).await.ok().number("attempts"), 0);
     let code = other_than("482916");
     assert_eq!(ada.guess(&id, &code).await.problem("otp_code_invalid").number("attempts"), 1);
+}
+
+async fn a_guess_at_what_was_over_is_none_at_the_next_when_it_is_repeated(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let id = sent(&ada, "482916").await;
+    ada.guess(&id, "482916").await.ok();
+    let body = json!({"to": to, "code": "111111"});
+    let guess = || ada.call("POST", "/v1/otp/verify").json(&body).header("idempotency-key", "one");
+    let first = guess().await.problem("otp_already_verified");
+    assert_eq!(first.head("idempotent-replayed"), "");
+    let next = sent(&ada, "482917").await;
+    assert_ne!(id, next);
+    let again = guess().await.problem("otp_already_verified");
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(ada.challenge(&next).await.ok().number("attempts"), 0);
+    // Control: a guess of its own is one.
+    ada.verify(&body).await.problem("otp_code_invalid");
 }

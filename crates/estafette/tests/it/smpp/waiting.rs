@@ -21,6 +21,7 @@ on_every_engine!(
     a_passcode_without_a_carrier_in_reach_leaves_nothing,
     what_has_waited_longest_is_told_after_a_restart_as_well,
     what_a_node_took_out_and_could_not_read_goes_out_once,
+    what_a_bind_has_not_written_at_a_stop_goes_out_once,
 );
 
 /// Where nobody listens until the story does: the system hands out no such port to others.
@@ -154,4 +155,36 @@ async fn what_a_node_took_out_and_could_not_read_goes_out_once(world: &World) {
     ada.sms_until(&id, "delivered").await;
     assert_eq!(centre.came_to(&phone("1000")).len(), 1);
     assert_eq!(ada.balance().await, START - super::PRICE);
+}
+
+async fn what_a_bind_has_not_written_at_a_stop_goes_out_once(world: &World) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    // The rate goes by the service's clock, which stands still.
+    give(world, settings(&[("main", centre.address(), "window = 10\nrate = 1")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let numbers: Vec<String> = (0..5).map(|number| phone(&format!("100{number}"))).collect();
+    let mut ids = vec![];
+    for to in &numbers {
+        let bulk = json!({"to": to, "text": "hi", "class": "bulk"});
+        ids.push(ada.text(bulk).await.ok().word("id").to_owned());
+    }
+    let came = || numbers.iter().map(|to| centre.came_to(to).len()).sum::<usize>();
+    let sending = "SELECT COUNT(*) FROM attempts WHERE state = 'sending'";
+    let are_taken = async || {
+        let waits = count(world, sending).await;
+        (came() > 0 && usize::try_from(waits).unwrap() + came() == 5).then_some(())
+    };
+    eventually(are_taken).await;
+    assert!(came() < 5, "some wait for the rate");
+    world.restart().await;
+    eventually(async || {
+        world.advance(1_000).await;
+        (came() == 5).then_some(())
+    })
+    .await;
+    for (id, to) in ids.iter().zip(&numbers) {
+        ada.sms_until(id, "delivered").await;
+        assert_eq!(centre.came_to(to).len(), 1);
+    }
 }

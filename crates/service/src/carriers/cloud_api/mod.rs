@@ -19,6 +19,7 @@ use cloud_api::answer::{self, Answer, Class};
 use cloud_api::business::{self, Declared, Deleted};
 use futures_util::future::BoxFuture;
 use hyper::body::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::binds::Load;
@@ -52,6 +53,8 @@ const FIELDS: &str = "id,name,language,status,category,rejected_reason";
 const PARTS: &str = ",components,message_send_ttl_seconds";
 /// Templates on a page: an answer of so many is read whole.
 const PAGE: usize = 50;
+/// Longest cursor that is sent back, bytes.
+const LONGEST_CURSOR: usize = 1_024;
 
 /// Which templates of a business account are listed.
 #[derive(Clone, Copy, Default)]
@@ -179,11 +182,11 @@ impl CloudApi {
     /// A page of a business account's templates; `None` = the upstream does not say.
     pub async fn list(&self, number: &Number, wanted: Wanted<'_>) -> Option<business::Page> {
         let Wanted { name, language, after, has_parts } = wanted;
-        // Names, languages and cursors are of letters that a query may have as they are.
+        // Names and languages are of letters that a query may have as they are.
         let name = name.map(|name| format!("&name={name}")).unwrap_or_default();
         let language = language.map(|it| format!("&language={it}")).unwrap_or_default();
-        let is_plain = |text: &&str| text.bytes().all(|it| it.is_ascii_alphanumeric());
-        let after = after.filter(is_plain).map(|after| format!("&after={after}"));
+        let after = after.filter(|after| after.len() <= LONGEST_CURSOR);
+        let after = after.map(|it| format!("&after={}", utf8_percent_encode(it, NON_ALPHANUMERIC)));
         let (parts, after) = (if has_parts { PARTS } else { "" }, after.unwrap_or_default());
         let query = format!("?fields={FIELDS}{parts}&limit={PAGE}{name}{language}{after}");
         let answer = number.list(&self.outgoing, &query).await.ok()?;

@@ -129,11 +129,14 @@ impl Number {
 pub struct Numbers {
     shared: Option<Arc<Number>>,
     linked: RwLock<Arc<HashMap<String, Arc<Number>>>>,
+    /// Held by whoever reads the links and puts them in force.
+    pub refreshing: tokio::sync::Mutex<()>,
 }
 
 impl Numbers {
     pub(super) fn new(shared: Option<Number>) -> Self {
-        Self { shared: shared.map(Arc::new), linked: RwLock::default() }
+        let shared = shared.map(Arc::new);
+        Self { shared, linked: RwLock::default(), refreshing: tokio::sync::Mutex::default() }
     }
 
     /// The deployment's own.

@@ -177,6 +177,8 @@ async fn is_of_another(app: &App, account: &AccountId, link: &Link) -> Result<bo
 /// When the database cannot be read.
 pub async fn refresh(app: &App) -> Result<(), DbError> {
     let Some(cloud) = app.carriers.cloud() else { return Ok(()) };
+    // One after the other: what was read before is not put in force after what was read since.
+    let _turn = cloud.numbers().refreshing.lock().await;
     let before = cloud.numbers().linked();
     let mut linked = HashMap::new();
     let mut numbers: HashMap<(String, i64), Arc<Number>> = HashMap::new();

@@ -183,7 +183,7 @@ fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
         && let (Some(name), Some(language)) = (&message.template, &message.language)
     {
         let code = why.code.as_deref().unwrap_or_default();
-        templates::doubt(app, set, &message.account, Named { name, language }, code);
+        templates::doubt(set, &message.account, Named { name, language }, code);
     }
     rise(app, set, message, Status::Failed);
 }

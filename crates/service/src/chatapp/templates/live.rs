@@ -30,6 +30,9 @@ pub const RECONCILE_MS: i64 = 6 * HOUR;
 pub const RESUBMIT_MS: i64 = 5 * MINUTE;
 /// The row of a template that the upstream may not have yet.
 pub(super) const SUBMITTING: &str = "SUBMITTING";
+/// Within what time of its first news a template has its id here, milliseconds: a submission that
+/// was not answered is followed up every five minutes.
+const SUBMITTED_WITHIN_MS: i64 = 2 * RESUBMIT_MS;
 /// Pages of a business account that are read at a time: more than it may have templates.
 const MOST_PAGES: usize = 100;
 /// Waiting templates that are read at a time: more than an account may have.
@@ -257,7 +260,11 @@ pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error
 /// Keeps what a callback tells; `false` = not of all, since one changed meanwhile.
 async fn take_in(app: &App, news: &News) -> Result<bool, Error> {
     let mut is_kept = true;
-    for mut template in sql::by_provider_id(app, &news.id).await? {
+    let known = sql::by_provider_id(app, &news.id).await?;
+    if known.is_empty() && may_be_submitted(app, news).await? {
+        return Ok(false);
+    }
+    for mut template in known {
         let upstream = Upstream::of(app, &template.account);
         let is_old = Millis(news.at_ms) + CLOCKS_DIFFER_MS < template.updated_at;
         if !is_old && upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
@@ -267,6 +274,21 @@ async fn take_in(app: &App, news: &News) -> Result<bool, Error> {
         }
     }
     Ok(is_kept)
+}
+
+/// Whether these may be news of a template whose id the upstream is just telling us.
+async fn may_be_submitted(app: &App, news: &News) -> Result<bool, Error> {
+    if Millis(news.at_ms) + SUBMITTED_WITHIN_MS < app.now() {
+        return Ok(false);
+    }
+    let is_it = |template: &Template| {
+        template.language == news.language
+            && Upstream::of(app, &template.account).is_some_and(|upstream| {
+                upstream.number.waba_id == news.waba_id
+                    && upstream.name(&template.account, &template.name) == news.name
+            })
+    };
+    Ok(sql::waiting(app, "", WAITING_PAGE).await?.iter().any(is_it))
 }
 
 /// Keeps how a template stands; `false` = it changed since it was read, and stays as it is: what
@@ -315,17 +337,40 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Submits what the upstream may not have yet, unless it has it. A business account that says
+/// Submits what the upstream may not have yet, unless it has it, and asks how those stand of which
+/// it refused a message. A business account that says
 /// nothing is asked once, whatever waits for it. Answers how many it looked at.
 ///
 /// # Errors
 /// When the database cannot be read or written.
 pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let mut count = 0;
     let mut silent = BTreeSet::new();
+    let waiting = ask_about(app, turn, Open::Waiting, &mut silent).await?;
+    Ok(waiting + ask_about(app, turn, Open::Doubted, &mut silent).await?)
+}
+
+/// What the upstream is asked about.
+#[derive(Clone, Copy)]
+enum Open {
+    /// What it may not have.
+    Waiting,
+    /// What it refused a message of.
+    Doubted,
+}
+
+async fn ask_about(
+    app: &App,
+    turn: &Turn,
+    open: Open,
+    silent: &mut BTreeSet<String>,
+) -> Result<u64, Error> {
+    let mut count = 0;
     let mut after = String::new();
     loop {
-        let mut page = sql::waiting(app, &after, WAITING_PAGE).await?;
+        let mut page = match open {
+            Open::Waiting => sql::waiting(app, &after, WAITING_PAGE).await?,
+            Open::Doubted => sql::doubted(app, &after, WAITING_PAGE).await?,
+        };
         let is_full = i64::try_from(page.len()).is_ok_and(|found| found >= WAITING_PAGE);
         // The last account of a full page may have more: it begins the next.
         let cut = page.last().filter(|_| is_full).map(|template| template.account.clone());
@@ -333,7 +378,7 @@ pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
         for mut template in page {
             template.account.as_str().clone_into(&mut after);
             // What is passed over costs nothing to rest from.
-            if submit_again(app, &mut template, &mut silent).await? {
+            if submit_again(app, &mut template, silent).await? {
                 count += 1;
                 if !turn.rest().await {
                     return Ok(count);
@@ -386,7 +431,11 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
         let Page { templates, after: next } = cloud.list(number, wanted).await?;
         all.extend(templates);
         // A cursor that leads to itself would never end.
-        if next.is_none() || next == after {
+        if next.is_some() && next == after {
+            tracing::warn!(waba_id = number.waba_id, "a page of templates leads to itself");
+            break;
+        }
+        if next.is_none() {
             break;
         }
         after = next;

@@ -37,6 +37,8 @@ const EXISTS: Reject = Reject("template_exists");
 const FULL: Reject = Reject("templates_full");
 /// Something else kept how a template stands since it was read.
 const CHANGED: Reject = Reject("template_changed");
+/// How often a template is deleted that something else changes meanwhile.
+const TRIES: usize = 3;
 
 words! {
     /// What the upstream says of a template.
@@ -359,6 +361,21 @@ async fn remove(
     name: &str,
     language: &str,
 ) -> Result<Template, Error> {
+    for _ in 0..TRIES {
+        match remove_as_read(app, account, Named { name, language }).await {
+            // The upstream has said meanwhile that it has it.
+            Err(Error::Commit(CommitError::Rejected(CHANGED))) => {}
+            done => return done,
+        }
+    }
+    Err(Error::Silent)
+}
+
+async fn remove_as_read(
+    app: &App,
+    account: &AccountId,
+    Named { name, language }: Named<'_>,
+) -> Result<Template, Error> {
     let template = sql::template(app, account, name, language).await?.ok_or(Error::Unknown)?;
     if app.env == Env::Live && !template.is_draft {
         // Without a way there, nothing can be sent with it either.
@@ -369,7 +386,7 @@ async fn remove(
         }
     }
     let mut set = WriteSet::of(account.as_str());
-    sql::remove(&mut set, &template);
+    sql::remove(&mut set, &template, CHANGED);
     app.db.commit(set).await?;
     Ok(template)
 }
@@ -398,11 +415,11 @@ pub(super) fn begin_anew(app: &App, set: &mut WriteSet, account: &AccountId) {
     sql::begin_anew(set, account, app.now());
 }
 
-/// A message of a template was refused for it: no other one is sent until a sync says how the
-/// template stands.
-pub(super) fn doubt(app: &App, set: &mut WriteSet, account: &AccountId, of: Named<'_>, code: &str) {
+/// A message of a template was refused for it: no other one is sent until the upstream says how the
+/// template stands, which is asked within minutes ([`live::resubmit`]).
+pub(super) fn doubt(set: &mut WriteSet, account: &AccountId, of: Named<'_>, code: &str) {
     let why = format!("The provider refused a message of it: {code}");
-    sql::doubt(set, account, of, &why, app.now());
+    sql::doubt(set, account, of, &why);
 }
 
 /// The template of a name in a language, else in the language without its region (`fr_FR`: `fr`).

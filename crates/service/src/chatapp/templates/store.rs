@@ -32,9 +32,10 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
 const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
      provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
      WHERE account_id = $8 AND name = $9 AND language = $10 AND updated_at = $11");
-/// The upstream took no message of a template: it is not approved any more.
+/// The upstream took no message of a template: it is taken for rejected until the upstream says how
+/// it stands. That is no word of the upstream's, which any word that it says outweighs.
 const DOUBT: Sql = Sql("UPDATE chatapp_templates SET status = 'REJECTED', \
-     rejection_reason = $1, updated_at = $2 WHERE account_id = $3 AND name = $4 AND language = $5 \
+     rejection_reason = $1 WHERE account_id = $2 AND name = $3 AND language = $4 \
      AND status = 'APPROVED'");
 /// What is submitted is to be submitted to another business account.
 const BEGIN_ANEW: Sql = Sql("UPDATE chatapp_templates SET status = 'PENDING', \
@@ -57,6 +58,12 @@ const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, foo
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
      created_at, updated_at FROM chatapp_templates \
      WHERE provider_status = 'SUBMITTING' AND account_id > $1 ORDER BY account_id LIMIT $2");
+/// Those that are taken for rejected because of a message, until the upstream says how they stand.
+const DOUBTED: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at, updated_at FROM chatapp_templates \
+     WHERE status = 'REJECTED' AND provider_status = 'APPROVED' AND account_id > $1 \
+     ORDER BY account_id LIMIT $2");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -157,22 +164,14 @@ pub(super) fn begin_anew(set: &mut WriteSet, account: &AccountId, now: Millis) {
 }
 
 /// Takes an approved template for rejected until the upstream says how it stands.
-pub(super) fn doubt(
-    set: &mut WriteSet,
-    account: &AccountId,
-    of: Named<'_>,
-    why: &str,
-    now: Millis,
-) {
-    set.push(DOUBT, args![why, now, account, of.name, of.language]);
+pub(super) fn doubt(set: &mut WriteSet, account: &AccountId, of: Named<'_>, why: &str) {
+    set.push(DOUBT, args![why, account, of.name, of.language]);
 }
 
-/// Deletes a template.
-pub(super) fn remove(set: &mut WriteSet, template: &Template) {
-    set.push(
-        REMOVE,
-        args![&template.account, &template.name, &template.language, &template.provider_id],
-    );
+/// Deletes a template; refused where the upstream has it under another id by now, or it is gone.
+pub(super) fn remove(set: &mut WriteSet, template: &Template, changed: Reject) {
+    let Template { account, name, language, provider_id, .. } = template;
+    set.guard(REMOVE, args![account, name, language, provider_id], changed);
 }
 
 /// The templates of this environment that the upstream knows by an id.
@@ -184,6 +183,11 @@ pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>,
 /// account; only live ones ever wait.
 pub(super) async fn waiting(app: &App, after: &str, limit: i64) -> Result<Vec<Template>, Error> {
     app.db.rows(WAITING, args![after, limit]).await
+}
+
+/// The same of those that are doubted.
+pub(super) async fn doubted(app: &App, after: &str, limit: i64) -> Result<Vec<Template>, Error> {
+    app.db.rows(DOUBTED, args![after, limit]).await
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.

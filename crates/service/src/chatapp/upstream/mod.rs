@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use self::scope::Scope;
 use self::store::{self as sql, Stored};
+use super::links;
 use super::templates::live;
 use crate::app::App;
 use crate::carriers::cloud_api::{NAME, read_echo, refusal};
@@ -71,6 +72,9 @@ async fn settles(app: &App, signer: &str, body: &[u8]) -> bool {
     let items = callback::decode(body).unwrap_or_default();
     let Ok([Item::Status(status)]) = <[Item; 1]>::try_from(items) else { return false };
     let scope = Scope::of(app, signer);
+    if scope.is_strange() {
+        return false;
+    }
     let told = tell(app, cloud.door(), &scope, receipt(status));
     timeout(AT_ONCE, told).await.is_ok_and(|told| told.is_ok())
 }
@@ -142,8 +146,17 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         tracing::error!(callback = %stored.id, "a callback that cannot be read is dropped");
         return Ok(());
     };
-    let Sorted { statuses, people, templates, wishes } = Sorted::of(items);
-    let scope = Scope::of(app, &stored.waba_id);
+    let sorted = Sorted::of(items);
+    let mut scope = Scope::of(app, &stored.waba_id);
+    if app.config.database.is_shared() && sorted.is_strange_to(&scope) {
+        // Another node may have linked the number.
+        if let Err(error) = links::refresh(app).await {
+            tracing::warn!(%error, "chat-app links not read");
+            return Err(NotNow);
+        }
+        scope = Scope::of(app, &stored.waba_id);
+    }
+    let Sorted { statuses, people, templates, wishes } = sorted;
     let receipts = statuses.into_iter().map(|status| tell(app, door, &scope, receipt(status)));
     let taken: Vec<Result<(), NotNow>> =
         stream::iter(receipts).buffer_unordered(PARALLEL).collect().await;
@@ -187,6 +200,13 @@ struct Sorted {
 }
 
 impl Sorted {
+    /// Whether it tells of a number that nobody has, as far as this node knows.
+    fn is_strange_to(&self, scope: &Scope) -> bool {
+        let messages = self.people.values().flatten().map(|message| &message.phone_number_id);
+        let mut numbers = messages.chain(self.wishes.iter().map(|wish| &wish.phone_number_id));
+        scope.is_strange() || numbers.any(|number| !scope.speaks_for(number))
+    }
+
     fn of(items: Vec<Item>) -> Self {
         let mut sorted = Self::default();
         for item in items {

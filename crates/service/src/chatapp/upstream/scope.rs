@@ -20,8 +20,11 @@ use crate::kit::signature::is_signed;
 /// For so long the last message that an account sent makes it the one that an answer is for.
 const MEMORY_MS: i64 = 72 * clock::HOUR;
 
-/// Whose secret signed a body: empty for the deployment's own, else the id of a linked business
-/// account; `None` = nobody's.
+/// Business accounts of one body whose secrets are tried.
+const MOST_ACCOUNTS: usize = 32;
+
+/// Whose secret signed a body: empty for the deployment's own, else the ids of the linked business
+/// accounts that it tells of and that have this secret; `None` = nobody's.
 pub(super) fn signer(app: &App, body: &[u8], signature: &str) -> Option<String> {
     let own = app.config.chatapp.app_secret.expose();
     if is_signed(own.as_bytes(), body, signature) {
@@ -29,39 +32,51 @@ pub(super) fn signer(app: &App, body: &[u8], signature: &str) -> Option<String> 
     }
     let numbers = app.carriers.cloud()?.numbers().linked();
     let told = callback::business_accounts(body);
-    let [waba_id] = told.as_slice() else { return None };
-    let is_own = |number: &&Arc<Number>| number.waba_id == *waba_id;
-    let mut found = numbers.values().filter(is_own);
     let signs =
         |number: &Arc<Number>| is_signed(number.app_secret.expose().as_bytes(), body, signature);
-    found.any(signs).then(|| waba_id.clone())
+    let is_signer =
+        |waba_id: &&String| numbers.values().any(|it| it.waba_id == **waba_id && signs(it));
+    let signers: Vec<String> = told.iter().take(MOST_ACCOUNTS).filter(is_signer).cloned().collect();
+    (!signers.is_empty()).then(|| signers.join(" "))
 }
 
 /// Whom a callback may speak for.
 pub(super) struct Scope {
-    /// Empty = everybody.
-    waba_id: String,
+    /// Of these business accounts; none = of everybody.
+    waba_ids: Vec<String>,
     /// The deployment's number, by the upstream's id.
     shared: String,
     linked: Arc<HashMap<String, Arc<Number>>>,
 }
 
 impl Scope {
-    pub(super) fn of(app: &App, waba_id: &str) -> Self {
+    pub(super) fn of(app: &App, signer: &str) -> Self {
         let linked = app.carriers.cloud().map(|cloud| cloud.numbers().linked());
         let shared = app.config.chatapp.phone_number_id.clone();
-        Self { waba_id: waba_id.to_owned(), shared, linked: linked.unwrap_or_default() }
+        let waba_ids = signer.split_whitespace().map(str::to_owned).collect();
+        Self { waba_ids, shared, linked: linked.unwrap_or_default() }
+    }
+
+    fn is_everybodys(&self) -> bool {
+        self.waba_ids.is_empty()
+    }
+
+    /// Whether a business account that signed is linked to nobody, as far as this node knows:
+    /// another may have linked it a moment ago.
+    pub(super) fn is_strange(&self) -> bool {
+        let is_linked = |id: &String| self.linked.values().any(|number| number.waba_id == *id);
+        !self.waba_ids.iter().all(is_linked)
     }
 
     /// Whether it may speak of this business account.
     pub(super) fn is_of(&self, waba_id: &str) -> bool {
-        self.waba_id.is_empty() || self.waba_id == waba_id
+        self.is_everybodys() || self.waba_ids.iter().any(|own| own == waba_id)
     }
 
     /// Whether it may tell of this message: the account is linked to it whose message it is, by our
     /// own id or, where that did not come back, by the upstream's.
     pub(super) async fn covers(&self, app: &App, receipt: &Receipt) -> Result<bool, Error> {
-        if self.waba_id.is_empty() {
+        if self.is_everybodys() {
             return Ok(true);
         }
         let account = match (&receipt.echo, &receipt.provider_id) {
@@ -70,7 +85,7 @@ impl Scope {
             (None, None) => None,
         };
         let number = account.and_then(|account| self.linked.get(&account));
-        Ok(number.is_some_and(|number| number.waba_id == self.waba_id))
+        Ok(number.is_some_and(|number| self.is_of(&number.waba_id)))
     }
 
     /// Whether it may tell what people wrote to this number. The upstream tells of all numbers of a
@@ -94,7 +109,7 @@ impl Scope {
             .map(|(account, _)| AccountId::stored(account.clone()))
             .collect();
         owners.sort_by(|one, other| one.as_str().cmp(other.as_str()));
-        (!owners.is_empty() || !self.waba_id.is_empty()).then_some(owners)
+        (!owners.is_empty() || !self.is_everybodys()).then_some(owners)
     }
 
     /// Whom a message is for, where the chat-app can tell.
@@ -104,7 +119,7 @@ impl Scope {
         message: &Message,
     ) -> Result<Option<AccountId>, Error> {
         let owners = self.owners(&message.phone_number_id);
-        let is_everybodys = self.waba_id.is_empty() && message.phone_number_id == self.shared;
+        let is_everybodys = self.is_everybodys() && message.phone_number_id == self.shared;
         let heirs = owners.clone().unwrap_or_default();
         let owners = owners.filter(|_| !is_everybodys);
         let may = |account: &AccountId| match &owners {

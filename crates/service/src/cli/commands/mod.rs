@@ -223,7 +223,8 @@ Examples:
   estafette rotate-key
   estafette rotate-key --drop
 
---json: {key_id, former: [{key_id, until}], resealed}; with --drop {key_id, dropped: [KEY_ID]}.")]
+--json: {begun, key_id, former: [{key_id, until}], resealed}; begun is false where an earlier \
+        rotation was continued. With --drop {key_id, dropped: [KEY_ID]}.")]
     RotateKey(RotateKeyArgs),
     /// Show whether the machine's clock is believed, or say that it is right.
     #[command(after_help = "\

@@ -71,6 +71,8 @@ const LOOKS: u32 = 3;
 pub struct Scope<'a> {
     /// Holds that are open so long after their message ended are dangling.
     pub horizon_ms: i64,
+    /// By which time they are old; `None` = now.
+    pub as_of: Option<Millis>,
     /// New rows must be sealed within this time; `None` = it does not matter.
     pub unsealed_ms: Option<i64>,
     /// A seal that was kept elsewhere.

@@ -185,7 +185,8 @@ impl Walk<'_> {
     fn age(&mut self, group: &Group, attempt: Option<&Attempt>) {
         let Some(hold) = group.first.as_ref().filter(|_| group.is_open()) else { return };
         self.report.holds_open += 1;
-        let (now, created_at) = (self.app.now().0, hold.created_at.0);
+        let now = self.scope.as_of.unwrap_or_else(|| self.app.now()).0;
+        let created_at = hold.created_at.0;
         let end = attempt.map_or(created_at, |attempt| attempt.give_up_at.0);
         let end = end.clamp(created_at, created_at.saturating_add(LONGEST_MS));
         let age_ms = now.saturating_sub(created_at);

@@ -113,6 +113,12 @@ impl Vault {
         self.ring().ids()
     }
 
+    /// The ids of the keys in the text that was read last, in its order.
+    #[must_use]
+    pub fn given(&self) -> Vec<String> {
+        self.ring().given.clone()
+    }
+
     /// The id of the key that writes.
     #[must_use]
     pub fn writes_with(&self) -> String {

@@ -156,6 +156,8 @@ pub(super) struct Ring {
     writer: MasterKey,
     others: Vec<MasterKey>,
     pub(super) kept: Kept,
+    /// The ids of the keys in the text that was read last, in its order.
+    pub(super) given: Vec<String>,
 }
 
 impl Ring {
@@ -170,9 +172,10 @@ impl Ring {
             return Err(KeyError::TooMany(keys.len()));
         }
         let writer = MasterKey::derive(&keys.remove(0));
-        let others = keys.iter().map(MasterKey::derive).collect();
+        let others: Vec<_> = keys.iter().map(MasterKey::derive).collect();
         let kept = writer.own.clone();
-        Ok(Self { writer, others, kept })
+        let given = std::iter::once(&writer).chain(&others).map(MasterKey::id).collect();
+        Ok(Self { writer, others, kept, given })
     }
 
     pub(super) fn writer(&self) -> &MasterKey {
@@ -198,7 +201,7 @@ impl Ring {
 
     /// With the keys of another ring that are not there yet.
     pub(super) fn with(&self, other: Self) -> Self {
-        let mut ring = self.clone();
+        let mut ring = Self { given: other.given.clone(), ..self.clone() };
         for key in std::iter::once(other.writer).chain(other.others) {
             if ring.keys().all(|known| known.mark != key.mark) {
                 ring.others.push(key);
@@ -239,7 +242,7 @@ impl Ring {
         let writer = known.max_by_key(|row| (row.state == KeyState::Current, row.changed_at));
         let writer = writer.and_then(|row| self.key(&row.key_id)).unwrap_or(&self.writer).clone();
         let others = self.keys().filter(|key| key.mark != writer.mark).cloned().collect();
-        Ok((Self { writer, others, kept }, made_up))
+        Ok((Self { writer, others, kept, given: self.given.clone() }, made_up))
     }
 
     /// The keys that a row keeps, if its own key is there and opens it.
