@@ -109,7 +109,9 @@ impl Receipt {
     pub fn of(message: &Message) -> Option<Self> {
         let class = message.esm_class;
         let is_marked = class.is_receipt() || class.is_intermediate();
+        // Some centres add an empty one to each message.
         let id = message.tlvs.get(tag::RECEIPTED_MESSAGE_ID).map(|value| without_nul(&value));
+        let id = id.filter(|id| !id.is_empty());
         let text = TextReceipt::new(&message.body(), message.data_coding);
         if !is_marked && id.is_none() && !text.is_receipt() {
             return None;
@@ -120,9 +122,7 @@ impl Receipt {
         let is_final = !class.is_intermediate();
         let otherwise = if is_final { MessageState::Unknown } else { MessageState::Enroute };
         Some(Self {
-            message_id: id
-                .filter(|id| !id.is_empty())
-                .or_else(|| text.value("id:").map(Into::into)),
+            message_id: id.or_else(|| text.value("id:").map(Into::into)),
             state: state.unwrap_or(otherwise),
             error: text.value("err:").map(Into::into),
             network_error: message
@@ -295,6 +295,11 @@ mod tests {
         assert!(Receipt::of(&by_tlv).is_some());
         for text in ["STOP", "id:1", "my id: is stat:us", "stat:DELIVRD", ""] {
             assert_eq!(Receipt::of(&unmarked(text)), None, "{text}");
+        }
+        let mut empty = unmarked("STOP");
+        for value in [&b""[..], b"\0"] {
+            empty.tlvs = Tlvs::default().with(tag::RECEIPTED_MESSAGE_ID, value);
+            assert_eq!(Receipt::of(&empty), None, "{value:?}");
         }
         let intermediate = Message { esm_class: EsmClass(0x20), ..marked("id:1") };
         assert_eq!(Receipt::of(&intermediate).unwrap().state, MessageState::Enroute);

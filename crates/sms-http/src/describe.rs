@@ -70,6 +70,10 @@ pub(crate) struct AnswerShape {
     /// Where the parts of a message are, each with an id and a status of its own.
     #[serde(default)]
     pub(crate) list: Option<String>,
+    /// Whether each segment has an id of its own, and receipts too: so it is where there is a list,
+    /// unless this says otherwise.
+    #[serde(default)]
+    pub(crate) per_segment: Option<bool>,
     #[serde(default)]
     pub(crate) id: Option<Finder>,
     /// The gateway's own word for what went wrong.
@@ -304,6 +308,12 @@ impl Gateway {
     #[must_use]
     pub fn echoes(&self) -> bool {
         self.report.as_ref().is_none_or(|report| report.id.is_none())
+    }
+
+    /// Whether a receipt may be about one segment of a message, which only its id tells.
+    #[must_use]
+    pub fn reports_segments(&self) -> bool {
+        !self.echoes() && self.answer.per_segment.unwrap_or(self.answer.list.is_some())
     }
 
     /// What callbacks are answered with.

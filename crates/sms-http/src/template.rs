@@ -56,10 +56,34 @@ pub(crate) struct Values<'a> {
     gateway: &'a Gateway,
 }
 
+/// Where a value is from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// What is sent, and where the gateway is to call back.
+    Message,
+    /// What the operator has set.
+    Settings,
+}
+
 impl Values<'_> {
     fn get(&self, name: &str) -> Result<String, Fault> {
+        match self.of_message(name) {
+            Some(value) => Ok(value),
+            None => self.setting(name),
+        }
+    }
+
+    fn setting(&self, name: &str) -> Result<String, Fault> {
+        let given = self.settings.iter().find(|(known, _)| *known == name);
+        let given = given.map(|(_, value)| (*value).to_owned());
+        let given = given.filter(|value| !value.is_empty());
+        let default = || self.gateway.defaults.get(name).cloned();
+        given.or_else(default).ok_or_else(|| Fault::Variable(name.to_owned()))
+    }
+
+    fn of_message(&self, name: &str) -> Option<String> {
         let message = self.message;
-        Ok(match name {
+        Some(match name {
             "to" => message.to.to_owned(),
             "to_digits" => message.to.trim_start_matches('+').to_owned(),
             "to_national" => message.to_national.to_owned(),
@@ -80,13 +104,7 @@ impl Values<'_> {
             "text_plain" => when(!message.is_unicode, message.text),
             "text_ucs2_hex" if !message.is_unicode => String::new(),
             "text_hex" | "text_ucs2_hex" => hex(&octets(message)).to_ascii_uppercase(),
-            _ => {
-                let given = self.settings.iter().find(|(known, _)| *known == name);
-                let given = given.map(|(_, value)| (*value).to_owned());
-                let given = given.filter(|value| !value.is_empty());
-                let default = || self.gateway.defaults.get(name).cloned();
-                given.or_else(default).ok_or_else(|| Fault::Variable(name.to_owned()))?
-            }
+            _ => return None,
         })
     }
 
@@ -99,6 +117,14 @@ impl Values<'_> {
 
     /// A template with its variables replaced, each written by `escape`.
     fn fill(&self, template: &str, escape: fn(&str) -> String) -> Result<String, Fault> {
+        self.fill_by_origin(template, |_, value| escape(value))
+    }
+
+    fn fill_by_origin(
+        &self,
+        template: &str,
+        escape: impl Fn(Origin, &str) -> String,
+    ) -> Result<String, Fault> {
         let mut filled = String::with_capacity(template.len());
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
@@ -108,7 +134,10 @@ impl Values<'_> {
                 rest = after;
                 continue;
             };
-            filled.push_str(&escape(&self.get(name)?));
+            filled.push_str(&match self.of_message(name) {
+                Some(value) => escape(Origin::Message, &value),
+                None => escape(Origin::Settings, &self.setting(name)?),
+            });
             rest = behind;
         }
         filled.push_str(rest);
@@ -169,9 +198,10 @@ fn in_url(value: &str) -> String {
     form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
-/// A base of URLs is written as it is.
-fn in_address(value: &str) -> String {
-    if value.starts_with("http://") || value.starts_with("https://") {
+/// A base of URLs is written as it is: one that the operator has set, and no link in a message.
+fn in_address(origin: Origin, value: &str) -> String {
+    let is_url = value.starts_with("http://") || value.starts_with("https://");
+    if is_url && origin == Origin::Settings {
         value.trim_end_matches('/').to_owned()
     } else {
         in_url(value)
@@ -195,7 +225,7 @@ impl Gateway {
     ) -> Result<Request, Fault> {
         let values = Values { settings, message, gateway: self };
         let shape = &self.request;
-        let mut url = values.fill(&shape.url, in_address)?;
+        let mut url = values.fill_by_origin(&shape.url, in_address)?;
         let mut headers = Vec::new();
         for (name, template) in &shape.headers {
             headers.push((name.clone(), values.fill(template, in_header)?));
@@ -219,7 +249,8 @@ impl Gateway {
                 values.fill_json(&json)?.to_string()
             }
             (None, Method::Get) => {
-                url = format!("{url}?{form}");
+                let joint = if url.contains('?') { '&' } else { '?' };
+                url = format!("{url}{joint}{form}");
                 String::new()
             }
             (None, Method::Post) => {

@@ -91,6 +91,27 @@ pub fn request(
     gateway.request(&values, message).map_err(|fault| fault.to_string())
 }
 
+/// The query of the URL where the gateway tells what becomes of a message. It proves itself by the
+/// token, and brings our ids back.
+#[must_use]
+pub fn callback_query(
+    settings: &config::SmsHttp,
+    gateway: &Gateway,
+    echo: &Echo,
+    segments: usize,
+) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    if !settings.callback_token.is_empty() {
+        query.append_pair("token", settings.callback_token.expose());
+    }
+    query.append_pair("account", &echo.account_id);
+    query.append_pair("attempt", &echo.attempt_id);
+    if segments > 1 && gateway.reports_segments() {
+        query.append_pair("segments", &segments.to_string());
+    }
+    query.finish()
+}
+
 impl SmsHttp {
     /// A gateway by its settings.
     ///
@@ -190,20 +211,13 @@ impl SmsHttp {
         Outcome::Accepted { provider_id: ids.pop().unwrap_or_default() }
     }
 
-    /// Where the gateway tells what becomes of a message. It proves itself by the token, and brings
-    /// our ids back.
     fn callback_url(&self, outbound: &Outbound, segments: usize) -> String {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        if !self.settings.callback_token.is_empty() {
-            query.append_pair("token", self.settings.callback_token.expose());
-        }
-        query.append_pair("account", &outbound.account_id);
-        query.append_pair("attempt", &outbound.attempt_id);
-        // Receipts may then be about one of them, which only their ids tell.
-        if segments > 1 && !self.gateway.echoes() {
-            query.append_pair("segments", &segments.to_string());
-        }
-        format!("{}?{}", self.callback_url, query.finish())
+        let echo = Echo {
+            account_id: outbound.account_id.clone(),
+            attempt_id: outbound.attempt_id.clone(),
+        };
+        let query = callback_query(&self.settings, &self.gateway, &echo, segments);
+        format!("{}?{query}", self.callback_url)
     }
 
     async fn take(&self, called: &Called) -> Taken {

@@ -11,8 +11,9 @@ use sms_text::{Encoding, Reference, Segments};
 
 use super::commands::CarriersCommand;
 use super::output::Output;
+use crate::carriers::Echo;
 use crate::carriers::smpp::link_settings;
-use crate::carriers::sms_http::{request, usable};
+use crate::carriers::sms_http::{callback_query, request, usable};
 use crate::config::{BindMode, Config, Smpp, SmsCarrier, SmsHttp};
 use crate::kit::msisdn::{self, Msisdn};
 use crate::kit::secret::Secret;
@@ -49,11 +50,7 @@ pub(super) async fn run(
                 fits,
                 "--text is longer than a message may be; POST /v1/messages would refuse it"
             );
-            let token = if settings.callback_token.is_empty() { "" } else { "token=***&" };
-            let place = format!(
-                "{}/v1/upstream/sms/{name}?{token}account={ACCOUNT}&attempt={ATTEMPT}",
-                config.server.live_url
-            );
+            let place = format!("{}/v1/upstream/sms/{name}", config.server.live_url);
             let to_national = msisdn::national(to.e164()).unwrap_or_default();
             let sample = sample(&place);
             let from = if settings.sender.is_empty() { sample.from } else { &settings.sender };
@@ -114,18 +111,19 @@ fn dry_run(
 /// The request that a message would make, without the secrets.
 fn made(settings: SmsHttp, message: &Message<'_>) -> Result<Request, String> {
     let gateway = usable(&settings)?;
-    let segments = Segments::of(message.text, Reference::Octet).ok();
-    let encoding = segments.as_ref().map(Segments::encoding);
-    let message = Message {
-        is_unicode: encoding != Some(Encoding::Gsm7),
-        segments: segments.map_or(1, |segments| segments.count()),
-        ..*message
-    };
     // Replaced before it is encoded: a password in a query or a body has other letters there.
     // One that is missing stays so, and is named.
-    let is_given = !settings.password.is_empty();
-    let password = Secret::new(if is_given { "***" } else { "" }.to_owned());
-    let hidden = SmsHttp { password, ..settings };
+    let hide = |secret: &Secret| Secret::new(if secret.is_empty() { "" } else { "***" }.to_owned());
+    let (password, callback_token) = (hide(&settings.password), hide(&settings.callback_token));
+    let hidden = SmsHttp { password, callback_token, ..settings };
+    let found = Segments::of(message.text, Reference::Octet).ok();
+    let encoding = found.as_ref().map(Segments::encoding);
+    let segments = found.map_or(1, |found| found.count());
+    let echo = Echo { account_id: ACCOUNT.to_owned(), attempt_id: ATTEMPT.to_owned() };
+    let query = callback_query(&hidden, &gateway, &echo, segments);
+    let callback_url = format!("{}?{query}", message.callback_url);
+    let is_unicode = encoding != Some(Encoding::Gsm7);
+    let message = Message { is_unicode, segments, callback_url: &callback_url, ..*message };
     let mut request = request(&hidden, &gateway, &message)?;
     for (name, value) in &mut request.headers {
         if name.eq_ignore_ascii_case("authorization") {

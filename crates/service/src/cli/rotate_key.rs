@@ -74,21 +74,22 @@ async fn drop_former(app: &App, output: Output) -> anyhow::Result<()> {
     let dropped = rotation::drop_former(app, By::CLI).await?;
     let is_own = app.config.master_key.is_empty();
     // Also what an earlier command dropped, and could not take out of the file.
-    let unused = if is_own { rotation::unused(app).await? } else { Vec::new() };
-    if !unused.is_empty() {
-        app.vault.drop_from_file(&app.config.data_dir.join("master.key"), &unused)?;
+    let removed = if is_own { rotation::unused(app).await? } else { Vec::new() };
+    if !removed.is_empty() {
+        app.vault.drop_from_file(&app.config.data_dir.join("master.key"), &removed)?;
     }
     let key_id = app.vault.writes_with();
-    output.answer(&json!({ "key_id": key_id, "dropped": dropped }), || {
-        if dropped.is_empty() {
-            let taken = unused.iter().map(|id| format!(" {id} is out of master.key now."));
-            let taken: String = taken.collect();
-            return format!("There is no former key; {key_id} writes.{taken}");
+    let object = json!({ "key_id": key_id, "dropped": dropped, "removed": removed });
+    output.answer(&object, || {
+        let gone = if dropped.is_empty() { &removed } else { &dropped };
+        if gone.is_empty() {
+            return format!("There is no former key; {key_id} writes.");
         }
-        let dropped = dropped.join(", ");
+        let verb = if dropped.is_empty() { "Removed from master.key:" } else { "Dropped" };
+        let gone = gone.join(", ");
         let rest = if is_own { "" } else { " Take it out of the file of every node." };
         format!(
-            "Dropped {dropped}; {key_id} writes.{rest}\nBackups from before need {dropped} still: \
+            "{verb} {gone}; {key_id} writes.{rest}\nBackups from before need {gone} still: \
              keep the key for as long as you keep them."
         )
     })?;

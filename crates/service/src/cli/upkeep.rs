@@ -113,8 +113,8 @@ fn summary(report: &Report) -> String {
     list(&mut lines, &report.dangling, report.dangling_found);
     let verdict = match (report.violations_found, report.dangling_found) {
         (0, 0) => "The ledger adds up.",
-        (0, _) => "The ledger adds up, but holds dangle: see above.",
-        _ => "The ledger does not add up: see above.",
+        (0, _) => "The ledger adds up, but some holds are dangling; see above.",
+        _ => "The ledger does not add up; see above.",
     };
     lines.push(verdict.to_owned());
     lines.join("\n")

@@ -48,6 +48,7 @@ pub async fn keep_leases(app: App) {
         if let Err(error) = prolong(&app).await {
             let env = app.env.as_str();
             tracing::warn!(%error, env, "leases of messages under way not renewed; trying again");
+            tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
         }
     }
 }

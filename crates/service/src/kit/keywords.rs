@@ -45,7 +45,8 @@ const START: &[&str] = &[
     "reinscrire",
 ];
 /// What on a button may mean something else: an appointment is cancelled, a delivery resumed.
-const OF_OTHER_MEANING: &[&str] = &["end", "quit", "cancel", "revoke", "start", "resume"];
+const OF_OTHER_MEANING: &[&str] =
+    &["end", "quit", "cancel", "revoke", "start", "resume", "reprendre"];
 /// Longer than any keyword, bytes: the rest of a long message need not be looked at.
 const LONGEST: usize = 24;
 

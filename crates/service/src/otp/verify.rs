@@ -56,7 +56,8 @@ pub(super) async fn verify(
             let why = why_not(app, account, &id).await?;
             // A repeat is told of this challenge, whatever is sent meanwhile. These cost nothing,
             // so only so many are kept.
-            if app.throttle.take(Class::Refusal, account.as_str()).is_ok() {
+            if claim.key().is_some() && app.throttle.take(Class::Refusal, account.as_str()).is_ok()
+            {
                 claim.stand_for(app, id.as_str()).await?;
             }
             Err(why)

@@ -419,16 +419,18 @@ pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
     Ok(dropped)
 }
 
-/// The keys that are given and that nothing is written with: they were dropped, or not begun with.
+/// The keys that are given behind the one that writes and that nothing is written with any more:
+/// they were dropped.
 ///
 /// # Errors
 /// When the database cannot be read.
 pub async fn unused(app: &App) -> Result<Vec<String>, Error> {
     let rows = keys(&app.db).await?;
     let (mut given, current) = (app.vault.given(), app.vault.writes_with());
-    let is_known = |id: &String| *id == current || rows.iter().any(|row| row.key_id == *id);
-    given.retain(|id| !is_known(id));
-    Ok(given)
+    let behind = given.iter().position(|id| *id == current).map_or(given.len(), |at| at + 1);
+    let mut old = given.split_off(behind);
+    old.retain(|id| rows.iter().all(|row| row.key_id != *id));
+    Ok(old)
 }
 
 fn note(app: &App, set: &mut WriteSet, by: By<'_>, action: &'static str, key_id: &str) {

@@ -2,11 +2,12 @@
 //! that marks the event as done. Accounts take turns, so that one with many events does not keep
 //! the others waiting.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{OptionFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
 
@@ -33,59 +34,60 @@ pub(super) struct Round {
 }
 
 impl Round {
-    fn add(&mut self, made: Option<Made>) {
-        let Made { done, of } = made.unwrap_or_default();
+    fn add(&mut self, Made { done, of }: &Made) {
         self.done += done;
         self.leaves_some |= done < of;
     }
 }
 
 /// What came of the due events of one account.
-#[derive(Default)]
 struct Made {
     /// Events whose deliveries were made, and how many were due.
     done: usize,
     of: usize,
 }
 
-/// Makes deliveries of events of this node that are due.
+/// Makes deliveries of events of this node that are due. Over the pages: an account that fills some
+/// keeps nobody waiting on a later one.
 pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
     let mut round = Round { done: 0, leaves_some: false };
-    let mut next = Some(String::new());
-    let mut under_way = FuturesUnordered::new();
     let mut failed = None;
-    // Over the pages: an account that fills some keeps nobody waiting on a later one.
-    while let Some(after) = next.take() {
-        match page_after(engine, &after).await {
-            Ok(page) => {
-                // The last account of a full page may have more.
-                round.leaves_some |= page.next.is_some();
-                next = page.next;
-                for of_account in page.of_accounts {
-                    if under_way.len() >= PARALLEL {
-                        round.add(under_way.next().await);
-                    }
-                    under_way.push(fan_out(engine, of_account));
-                }
-            }
-            Err(error) => failed = Some(error),
+    let (mut waiting, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
+    let mut reading = Some(page_after(engine, String::new()).boxed());
+    loop {
+        while under_way.len() < PARALLEL
+            && let Some(of_account) = waiting.pop_front()
+        {
+            under_way.push(fan_out(engine, of_account));
         }
-    }
-    while let Some(made) = under_way.next().await {
-        round.add(Some(made));
+        let page = OptionFuture::from(reading.as_mut().filter(|_| waiting.is_empty()));
+        // Beside each other: what is under way may have what the page waits for.
+        tokio::select! {
+            Some(page) = page => match page {
+                Ok(Page { of_accounts, next }) => {
+                    // The last account of a full page may have more.
+                    round.leaves_some |= next.is_some();
+                    reading = next.map(|after| page_after(engine, after).boxed());
+                    waiting = of_accounts;
+                }
+                Err(error) => (reading, failed) = (None, Some(error)),
+            },
+            Some(made) = under_way.next() => round.add(&made),
+            else => break,
+        }
     }
     failed.map_or(Ok(round), Err)
 }
 
 /// Due events, by account.
 struct Page {
-    of_accounts: Vec<Vec<Stored>>,
+    of_accounts: VecDeque<Vec<Stored>>,
     /// After which account the next page begins. None: this is the last one.
     next: Option<String>,
 }
 
-async fn page_after(engine: &Arc<Engine>, after: &str) -> Result<Page, store::Error> {
-    let found = events::due(&engine.app, after, BATCH).await?;
+async fn page_after(engine: &Arc<Engine>, after: String) -> Result<Page, store::Error> {
+    let found = events::due(&engine.app, &after, BATCH).await?;
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= BATCH);
     let last = found.last().filter(|_| is_full);
     let next = last.map(|event| event.account.as_str().to_owned());

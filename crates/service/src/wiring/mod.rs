@@ -31,7 +31,7 @@ use futures_util::future::BoxFuture;
 use store::{Db, PostgresOptions, SqliteOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::{App, Correspondence, Env, EventRef, Heard, Memo, Reaction, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
@@ -428,17 +428,20 @@ fn serve_everywhere(
     Ok(tasks)
 }
 
-/// What a stop needs at least for what requests left behind.
-const SETTLE: Duration = Duration::from_secs(3);
+/// What a stop has at least for what requests left behind.
+const SETTLE: Duration = Duration::from_secs(8);
+/// How long of it carriers have to take and answer what they were given.
+const ANSWERS: Duration = Duration::from_secs(5);
 
 /// What requests left with carriers is settled before storage closes. What a bind has not written
-/// yet goes back into its queue as the bind is closed, and what it has written is answered.
+/// by then goes back into its queue as the bind is closed.
 async fn settle_last(service: &Service) {
     let (live, sandbox) = (&service.live, &service.sandbox);
+    let drained = async || tokio::join!(dispatch::drained(live), dispatch::drained(sandbox));
+    let _late = timeout(ANSWERS, drained()).await;
+    tokio::join!(dispatch::close_binds(live), drained());
     // What is lost of it is lost to a guess at what is fraud.
     let _lost = otp::fraud::flush(live).await;
-    let drained = async |app| dispatch::drained(app).await;
-    tokio::join!(dispatch::close_binds(live), drained(live), drained(sandbox));
 }
 
 impl Running {

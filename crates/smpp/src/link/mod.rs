@@ -42,6 +42,9 @@ pub struct LinkSettings {
     pub session: SessionSettings,
     /// Segments in a second; 0 = no limit.
     pub segments_per_second: u32,
+    /// Statuses by which this centre says something of one message, whatever the specification
+    /// says: they neither pause nor end the session.
+    pub of_one_message: Vec<u32>,
     /// How long a connection may take to be made, milliseconds.
     pub connect_ms: i64,
     /// A session that held so long, or in which the centre took something, starts the waits for a
@@ -60,6 +63,7 @@ impl LinkSettings {
             bind,
             session: SessionSettings::default(),
             segments_per_second: 0,
+            of_one_message: Vec::new(),
             connect_ms: 10_000,
             stable_ms: 30_000,
         }

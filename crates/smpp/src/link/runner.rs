@@ -364,17 +364,22 @@ impl<K: Send + 'static> Runner<K> {
     /// A centre may say by any answer that it does not take this session for a bind (any more):
     /// then it is ended, and what waits goes by the next one.
     fn judge(&mut self, status: Status) {
-        if status.class() == StatusClass::Session && self.fault.is_none() {
+        if self.is_of(status, StatusClass::Session) && self.fault.is_none() {
             self.fault = Some(status);
             self.ends.phase.send_replace(Phase::Closing);
         }
+    }
+
+    /// Whether a status is of this class here.
+    fn is_of(&self, status: Status, class: StatusClass) -> bool {
+        status.class() == class && !self.settings.of_one_message.contains(&status.0)
     }
 
     fn settle(&mut self, answer: Answer, now: Millis) {
         let Some(job) = self.in_flight.remove(&answer.key) else { return };
         let took_ms = u64::try_from(answer.took_ms).unwrap_or(0);
         self.ends.figures.round_trip_ms.store(took_ms, Ordering::Relaxed);
-        if answer.status.class() == StatusClass::Throttled {
+        if self.is_of(answer.status, StatusClass::Throttled) {
             return self.throttled(job, answer.status);
         }
         if answer.status.is_ok() {

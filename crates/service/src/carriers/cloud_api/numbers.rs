@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use clock::Millis;
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
@@ -129,14 +130,14 @@ impl Number {
 pub struct Numbers {
     shared: Option<Arc<Number>>,
     linked: RwLock<Arc<HashMap<String, Arc<Number>>>>,
-    /// Held by whoever reads the links and puts them in force.
-    pub refreshing: tokio::sync::Mutex<()>,
+    /// Held by whoever reads the links and puts them in force: since when those are known that hold.
+    pub read_at: tokio::sync::Mutex<Millis>,
 }
 
 impl Numbers {
     pub(super) fn new(shared: Option<Number>) -> Self {
         let shared = shared.map(Arc::new);
-        Self { shared, linked: RwLock::default(), refreshing: tokio::sync::Mutex::default() }
+        Self { shared, linked: RwLock::default(), read_at: tokio::sync::Mutex::new(Millis(0)) }
     }
 
     /// The deployment's own.

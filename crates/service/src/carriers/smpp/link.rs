@@ -35,6 +35,8 @@ pub fn settings(settings: &Smpp) -> Result<LinkSettings, String> {
         BindMode::Transceiver => BindKind::Transceiver,
         BindMode::Pair => BindKind::Transmitter,
     };
+    let usual = LinkSettings::new(place, kind, bind);
+    let of_one_message = [&settings.temporary_codes[..], &settings.permanent_codes].concat();
     let segments_per_second = settings.rate;
-    Ok(LinkSettings { tls, session, segments_per_second, ..LinkSettings::new(place, kind, bind) })
+    Ok(LinkSettings { tls, session, segments_per_second, of_one_message, ..usual })
 }

@@ -176,9 +176,21 @@ async fn is_of_another(app: &App, account: &AccountId, link: &Link) -> Result<bo
 /// # Errors
 /// When the database cannot be read.
 pub async fn refresh(app: &App) -> Result<(), DbError> {
+    refresh_since(app, Millis(i64::MAX)).await
+}
+
+/// The same, unless they were read after an instant.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn refresh_since(app: &App, at: Millis) -> Result<(), DbError> {
     let Some(cloud) = app.carriers.cloud() else { return Ok(()) };
     // One after the other: what was read before is not put in force after what was read since.
-    let _turn = cloud.numbers().refreshing.lock().await;
+    let mut read_at = cloud.numbers().read_at.lock().await;
+    if *read_at > at {
+        return Ok(());
+    }
+    let now = app.now();
     let before = cloud.numbers().linked();
     let mut linked = HashMap::new();
     let mut numbers: HashMap<(String, i64), Arc<Number>> = HashMap::new();
@@ -210,6 +222,7 @@ pub async fn refresh(app: &App) -> Result<(), DbError> {
         }
     }
     cloud.numbers().link(linked);
+    *read_at = now;
     Ok(())
 }
 

@@ -262,7 +262,7 @@ async fn take_in(app: &App, news: &News) -> Result<bool, Error> {
     let mut is_kept = true;
     let known = sql::by_provider_id(app, &news.id).await?;
     if known.is_empty() && may_be_submitted(app, news).await? {
-        return Ok(false);
+        return Err(Error::Silent);
     }
     for mut template in known {
         let upstream = Upstream::of(app, &template.account);
@@ -432,7 +432,10 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
         all.extend(templates);
         // A cursor that leads to itself would never end.
         if next.is_some() && next == after {
-            tracing::warn!(waba_id = number.waba_id, "a page of templates leads to itself");
+            tracing::warn!(
+                waba_id = number.waba_id,
+                "the cursor of a page of templates leads to the same page; reading stopped"
+            );
             break;
         }
         if next.is_none() {

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::scope::signer;
+use super::scope::signers;
 use crate::app::App;
 use crate::kit::page::Query;
 use crate::kit::problem::Problem;
@@ -87,11 +87,12 @@ async fn take_callback(
 ) -> Result<Response, Problem> {
     let given = headers.get(SIGNATURE).and_then(|value| value.to_str().ok());
     let given = given.and_then(|text| text.strip_prefix("sha256=")).unwrap_or_default();
-    let Some(signer) = signer(&app, &body, given) else {
+    let signers = signers(&app, &body, given);
+    if signers.is_empty() {
         let detail = "`X-Hub-Signature-256` does not sign this body with `chatapp.app_secret`, or \
                       with the secret of the linked business account that it is about.";
         return Err(Problem::new(Code::InvalidToken).detail(detail));
-    };
-    super::take(&app, &signer, &body).await?;
+    }
+    super::take(&app, &signers, &body).await?;
     Ok(().into_response())
 }

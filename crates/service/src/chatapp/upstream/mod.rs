@@ -58,9 +58,18 @@ const CALLBACKS: usize = 16;
 /// Items taken in at the same time.
 const PARALLEL: usize = 32;
 
-/// Makes a callback durable: by settling it, or by storing it for [`run`].
-async fn take(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
-    if settles(app, signer, body).await { Ok(()) } else { keep(app, signer, body).await }
+/// Makes a callback durable: by settling it, or by storing it for [`run`], once for each of those
+/// whom it may speak for.
+async fn take(app: &App, signers: &[String], body: &[u8]) -> Result<(), CommitError> {
+    if let [signer] = signers
+        && settles(app, signer, body).await
+    {
+        return Ok(());
+    }
+    for signer in signers {
+        keep(app, signer, body).await?;
+    }
+    Ok(())
 }
 
 /// Settles the one status that a callback tells; `false` = it tells something else, or that does
@@ -150,7 +159,7 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
     let mut scope = Scope::of(app, &stored.waba_id);
     if app.config.database.is_shared() && sorted.is_strange_to(&scope) {
         // Another node may have linked the number.
-        if let Err(error) = links::refresh(app).await {
+        if let Err(error) = links::refresh_since(app, stored.received_at).await {
             tracing::warn!(%error, "chat-app links not read");
             return Err(NotNow);
         }

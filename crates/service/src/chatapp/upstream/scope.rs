@@ -23,54 +23,53 @@ const MEMORY_MS: i64 = 72 * clock::HOUR;
 /// Business accounts of one body whose secrets are tried.
 const MOST_ACCOUNTS: usize = 32;
 
-/// Whose secret signed a body: empty for the deployment's own, else the ids of the linked business
-/// accounts that it tells of and that have this secret; `None` = nobody's.
-pub(super) fn signer(app: &App, body: &[u8], signature: &str) -> Option<String> {
+/// Whose secret signed a body: empty for the deployment's own, else the ids of linked business
+/// accounts that it tells of and that have this secret; none = nobody's.
+pub(super) fn signers(app: &App, body: &[u8], signature: &str) -> Vec<String> {
     let own = app.config.chatapp.app_secret.expose();
     if is_signed(own.as_bytes(), body, signature) {
-        return Some(String::new());
+        return vec![String::new()];
     }
-    let numbers = app.carriers.cloud()?.numbers().linked();
-    let told = callback::business_accounts(body);
+    let Some(cloud) = app.carriers.cloud() else { return Vec::new() };
+    let numbers = cloud.numbers().linked();
     let signs =
         |number: &Arc<Number>| is_signed(number.app_secret.expose().as_bytes(), body, signature);
     let is_signer =
-        |waba_id: &&String| numbers.values().any(|it| it.waba_id == **waba_id && signs(it));
-    let signers: Vec<String> = told.iter().take(MOST_ACCOUNTS).filter(is_signer).cloned().collect();
-    (!signers.is_empty()).then(|| signers.join(" "))
+        |waba_id: &String| numbers.values().any(|it| it.waba_id == *waba_id && signs(it));
+    let told = callback::business_accounts(body).into_iter().take(MOST_ACCOUNTS);
+    told.filter(is_signer).collect()
 }
 
 /// Whom a callback may speak for.
 pub(super) struct Scope {
-    /// Of these business accounts; none = of everybody.
-    waba_ids: Vec<String>,
+    /// Empty = everybody.
+    waba_id: String,
     /// The deployment's number, by the upstream's id.
     shared: String,
     linked: Arc<HashMap<String, Arc<Number>>>,
 }
 
 impl Scope {
-    pub(super) fn of(app: &App, signer: &str) -> Self {
+    pub(super) fn of(app: &App, waba_id: &str) -> Self {
         let linked = app.carriers.cloud().map(|cloud| cloud.numbers().linked());
         let shared = app.config.chatapp.phone_number_id.clone();
-        let waba_ids = signer.split_whitespace().map(str::to_owned).collect();
-        Self { waba_ids, shared, linked: linked.unwrap_or_default() }
+        Self { waba_id: waba_id.to_owned(), shared, linked: linked.unwrap_or_default() }
     }
 
     fn is_everybodys(&self) -> bool {
-        self.waba_ids.is_empty()
+        self.waba_id.is_empty()
     }
 
-    /// Whether a business account that signed is linked to nobody, as far as this node knows:
+    /// Whether the business account that signed is linked to nobody, as far as this node knows:
     /// another may have linked it a moment ago.
     pub(super) fn is_strange(&self) -> bool {
-        let is_linked = |id: &String| self.linked.values().any(|number| number.waba_id == *id);
-        !self.waba_ids.iter().all(is_linked)
+        let is_linked = self.linked.values().any(|number| number.waba_id == self.waba_id);
+        !self.is_everybodys() && !is_linked
     }
 
     /// Whether it may speak of this business account.
     pub(super) fn is_of(&self, waba_id: &str) -> bool {
-        self.is_everybodys() || self.waba_ids.iter().any(|own| own == waba_id)
+        self.is_everybodys() || self.waba_id == waba_id
     }
 
     /// Whether it may tell of this message: the account is linked to it whose message it is, by our

@@ -29,8 +29,8 @@ const GIVE_UP: Duration = Duration::from_secs(4);
 const SLACK_MS: i64 = 30_000;
 /// How long a node keeps a slot whose connection fails. Others may reach the centre.
 const TRIES_FOR: Duration = Duration::from_secs(60);
-/// How long it then leaves the slot to them.
-const LEAVES_FOR: Duration = Duration::from_secs(4);
+/// How long it then leaves the slot to them: the lease ends after half of it.
+const LEAVES_FOR: Duration = Duration::from_secs(10);
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
 
@@ -48,10 +48,13 @@ async fn keep_of(app: &App, lane: &Lane) {
     while !binds.is_closed() {
         let begin = Instant::now();
         for slot in turns.over(app, &binds.failing(), begin) {
-            tracing::warn!(carrier, slot, "the bind has failed for a minute; other nodes may try");
+            tracing::warn!(
+                carrier,
+                slot,
+                "the bind has been failing for a minute; left to other nodes"
+            );
             slots.held.remove(&slot);
             binds.hold(&slots);
-            let_go(app, carrier, slot).await;
         }
         let holds = !slots.held.is_empty();
         // Whatever the database does: another node may have the slots a second later.
@@ -106,13 +109,6 @@ impl Turns {
         }
         over
     }
-}
-
-/// Lets another node take a slot at once; if that is not written, when the lease ends.
-async fn let_go(app: &App, carrier: &str, slot: i64) {
-    let mut set = WriteSet::of(carrier);
-    set.push(sql::LET_GO, args![carrier, app.node, slot]);
-    let _lost = tokio::time::timeout(GIVE_UP, app.db.commit(set)).await;
 }
 
 /// How a carrier's binds stand before a renewal.
@@ -191,14 +187,22 @@ impl Claim {
 
 /// Closes all connections in order and gives their slots back: another node need not wait.
 pub async fn close(app: &App) {
-    for lane in app.carriers.lanes() {
-        let Some(binds) = lane.carrier().binds() else { continue };
-        binds.close().await;
-        let mut set = WriteSet::of(lane.carrier().name());
-        set.push(sql::RELEASE, args![lane.carrier().name(), app.node]);
-        // What is not given back ends by itself.
-        let _lost = app.db.commit(set).await;
+    join_all(app.carriers.lanes().map(|lane| close_of(app, lane))).await;
+}
+
+async fn close_of(app: &App, lane: &Lane) {
+    let (carrier, Some(binds)) = (lane.carrier().name(), lane.carrier().binds()) else { return };
+    let mut closing = binds.close();
+    // The centre may take longer to answer what is in flight than a lease is long.
+    while tokio::time::timeout(RENEW, &mut closing).await.is_err() {
+        let mut set = WriteSet::of(carrier);
+        set.push(sql::PROLONG, args![app.now() + LEASE_MS, carrier, app.node]);
+        let _late = tokio::time::timeout(RENEW, app.db.commit(set)).await;
     }
+    let mut set = WriteSet::of(carrier);
+    set.push(sql::RELEASE, args![carrier, app.node]);
+    // What is not given back ends by itself.
+    let _lost = app.db.commit(set).await;
 }
 
 #[cfg(test)]

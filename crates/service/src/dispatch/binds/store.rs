@@ -14,9 +14,9 @@ pub(super) const CLAIM: Sql = Sql("INSERT INTO bind_slots (carrier, slot, node, 
      OR bind_slots.lease_until > $7");
 /// Gives back all that a node holds of a carrier.
 pub(super) const RELEASE: Sql = Sql("DELETE FROM bind_slots WHERE carrier = $1 AND node = $2");
-/// Gives back one of them.
-pub(super) const LET_GO: Sql =
-    Sql("DELETE FROM bind_slots WHERE carrier = $1 AND node = $2 AND slot = $3");
+/// Holds what a node has of a carrier for longer.
+pub(super) const PROLONG: Sql =
+    Sql("UPDATE bind_slots SET lease_until = $1 WHERE carrier = $2 AND node = $3");
 
 /// A slot that some node took.
 pub(super) struct Slot {

@@ -431,7 +431,11 @@ pub async fn change(
         match app.db.commit(set).await {
             Ok(_) => {
                 forget_account(app, id);
-                return find(app, id).await;
+                let (status, billing_mode) = (status.to_owned(), mode);
+                let changed =
+                    AccountRow { status, billing_mode, credit_limit: limit, settings, ..before };
+                // Nothing that fails behind the commit hides that it was changed.
+                return Ok(find(app, id).await.unwrap_or(changed));
             }
             Err(CommitError::Rejected(NOT_AS_READ)) => {}
             Err(error) => return Err(Fault::Commit(error)),

@@ -22,7 +22,7 @@ use crate::dispatch;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::page::NoQuery;
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -191,6 +191,15 @@ pub struct NewRoutes {
 ///
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
+/// The same faults in a body that is the list itself.
+fn in_list(faults: Vec<Item>) -> Vec<Item> {
+    let bare = |item: Item| {
+        let pointer = item.pointer.strip_prefix("/routes").unwrap_or(&item.pointer).to_owned();
+        Item { pointer, ..item }
+    };
+    faults.into_iter().map(bare).collect()
+}
+
 /// of the settings in force again.
 #[utoipa::path(
     put, path = "/v1/admin/routes", tag = "Operator",
@@ -207,7 +216,8 @@ async fn put_routes(
     body: Bytes,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
     let list = serde_json::from_slice(&body).ok().filter(serde_json::Value::is_array);
-    let given = if list.is_some() {
+    let is_bare = list.is_some();
+    let given = if is_bare {
         list
     } else {
         let mut fields = Fields::read(&body)?;
@@ -215,11 +225,12 @@ async fn put_routes(
         fields.finish(app.is_strict())?;
         given
     };
-    let new = super::read(given, app.is_strict()).map_err(Problem::invalid)?;
-    app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;
+    let invalid = |faults| Problem::invalid(if is_bare { in_list(faults) } else { faults });
+    let new = super::read(given, app.is_strict()).map_err(invalid)?;
+    app.carriers.check_routes(&new).map_err(|fault| invalid(vec![item(&fault)]))?;
     let faults = subjects::faults(&app, &new).await?;
     if !faults.is_empty() {
-        return Err(Problem::invalid(faults));
+        return Err(invalid(faults));
     }
     loop {
         let (version, _) = dispatch::routes::newest(&app).await?;

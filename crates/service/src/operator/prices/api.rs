@@ -207,6 +207,7 @@ async fn put_prices(
     }
     app.db.commit(set).await?;
     app.memo.prices.invalidate_all();
-    let all = prices::all(&app).await?;
+    // They hold: if all of them cannot be read now, those that were set are told.
+    let all = prices::all(&app).await.unwrap_or(new);
     Ok(Json(all.into_iter().map(PriceView::from).collect()))
 }

@@ -42,8 +42,10 @@ pub(super) async fn watch(
     set.push(sql::LOCK, args![account, ticket]);
     set.push(sql::LIVE_ON, args![app.node, app.now() + ALIVE_MS]);
     set.push(sql::WATCH, args![ticket, app.node, come.user, come.staff]);
+    leave_mail(app, &mut set, account, ticket, None);
     app.db.commit(set).await?;
-    // Other nodes are to be told who came; who has left again meanwhile is to be taken back.
+    app.db.nudge();
+    // Whoever has left again meanwhile is to be taken back.
     app.sockets.note_told(ticket.as_str(), come);
     app.sockets.news(ticket.as_str());
     Ok(())
