@@ -56,28 +56,6 @@ fn every_preset_is_well_formed() {
 }
 
 #[test]
-fn a_link_in_a_text_is_no_part_of_the_url() {
-    let text = "[request]\nmethod = 'GET'\nurl = '{base_url}/send?text={text}&dlr={callback_url}'\n\
-                [request.fields]\nto = '{to_digits}'\n[answer]\n";
-    let gateway = Gateway::read_description(text).unwrap();
-    let message = Message { text: "https://x.example/a&to=1 b#", ..message() };
-    let url = gateway.request(&SETTINGS, &message).unwrap().url;
-    let expected = "http://127.0.0.1:9/send?text=https%3A%2F%2Fx.example%2Fa%26to%3D1%20b%23&dlr=\
-                    https%3A%2F%2Fotp.example%2Fv1%2Fupstream%2Fsms%2Fmain%3Ftoken%3Dt%26attempt%3D\
-                    att_1&to=33612345678";
-    assert_eq!(url, expected);
-}
-
-#[test]
-fn a_receipt_is_of_one_segment_where_the_gateway_has_an_id_for_each() {
-    let are = |preset| Gateway::preset(preset).unwrap().reports_segments();
-    assert!(are("vonage"));
-    for preset in ["twilio", "infobip", "kannel", "africastalking"] {
-        assert!(!are(preset), "{preset}");
-    }
-}
-
-#[test]
 fn values_are_written_as_their_place_needs_them() {
     let twilio = sent("twilio");
     assert_eq!(twilio.url, "http://127.0.0.1:9/2010-04-01/Accounts/user%261/Messages.json");

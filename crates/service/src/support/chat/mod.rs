@@ -8,6 +8,7 @@
 
 pub mod api;
 mod fan;
+mod farewell;
 mod frames;
 mod nodes;
 mod socket;

@@ -5,15 +5,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
 
+use super::farewell::close;
 use super::frames::{self, Fault, Incoming};
 use super::{Ending, fan, nodes, token};
 use crate::access::holder::{Holder, Subject};
@@ -34,8 +34,6 @@ const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_millis(200);
 /// Longest time for writing to a client that does not read.
 const WRITE: Duration = Duration::from_secs(10);
-/// How long a client has for its part of a farewell.
-const FAREWELL: Duration = Duration::from_secs(1);
 /// Shortest time between two signs of typing that are passed on.
 const TYPING: Duration = Duration::from_secs(2);
 /// Looks at the clock after which the token is looked at, too.
@@ -49,7 +47,7 @@ const STRETCH: i64 = 8;
 /// Sockets whose messages are read and made into frames at the same time. Nobody closes it.
 static REPLAYING: Semaphore = Semaphore::const_new(4);
 
-type Stream = WebSocketStream<Box<dyn Duplex>>;
+pub(super) type Stream = WebSocketStream<Box<dyn Duplex>>;
 
 /// What the upgrade asked for.
 pub(super) struct Wish {
@@ -172,7 +170,7 @@ impl Socket {
         &mut self,
         app: &App,
         ws: &mut Stream,
-        stopped: &mut tokio::sync::watch::Receiver<bool>,
+        stopped: &mut Receiver<bool>,
     ) -> Option<Ending> {
         // What is rarely done is boxed: an idle socket must not carry the room for it.
         if let Err(ending) = Box::pin(self.replay(app, ws, stopped)).await {
@@ -215,7 +213,7 @@ impl Socket {
         &mut self,
         app: &App,
         ws: &mut Stream,
-        stopped: &tokio::sync::watch::Receiver<bool>,
+        stopped: &Receiver<bool>,
     ) -> Result<(), Option<Ending>> {
         let broken = |_| Some(Ending::Broken);
         let mut replayed = 0;
@@ -467,7 +465,7 @@ impl Socket {
     }
 }
 
-async fn told_to_stop(stopped: &mut tokio::sync::watch::Receiver<bool>) {
+async fn told_to_stop(stopped: &mut Receiver<bool>) {
     // An error means that the sender is gone: stop as well.
     let _told = stopped.wait_for(|stop| *stop).await;
 }
@@ -483,27 +481,4 @@ async fn write(ws: &mut Stream, message: Ws) -> Result<(), Option<Ending>> {
         Ok(Err(_gone)) => Err(None),
         Err(_late) => Err(Some(Ending::Slow)),
     }
-}
-
-/// Says farewell, and waits a little for the client's.
-async fn close(ws: &mut Stream, ending: Option<Ending>) {
-    let farewell = async {
-        if let Some(ending) = ending {
-            let code = CloseCode::from(ending.code());
-            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(ending.reason()) };
-            if ws.close(Some(frame)).await.is_err() {
-                return;
-            }
-        } else if ws.flush().await.is_err() {
-            return;
-        }
-        // Closing with bytes unread would reset the connection, and the client might lose the word.
-        let stream = ws.get_mut();
-        if stream.shutdown().await.is_ok() {
-            let mut sink = [0; 1024];
-            while matches!(stream.read(&mut sink).await, Ok(count) if count > 0) {}
-        }
-    };
-    // A client that does not read is not waited for.
-    let _late = timeout(FAREWELL, farewell).await;
 }
