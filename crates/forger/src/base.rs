@@ -113,7 +113,7 @@ pub(super) async fn audit(
         horizon_ms: credits::audit::HORIZON_MS,
         unsealed_ms: Some(credits::audit::UNSEALED_MS),
         since,
-        turn: None,
+        ..AuditScope::default()
     };
     let report = credits::audit::read_all(&service.live, &scope).await;
     service.close().await;

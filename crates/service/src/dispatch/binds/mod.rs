@@ -28,7 +28,7 @@ const GIVE_UP: Duration = Duration::from_secs(4);
 /// written by a clock that was wrong.
 const SLACK_MS: i64 = 30_000;
 /// How long a node keeps a slot whose connection fails. Others may reach the centre.
-const TRIES_FOR: Duration = Duration::from_secs(60);
+const TRIES_FOR: Duration = Duration::from_mins(1);
 /// How long it then leaves the slot to them: the lease ends after half of it.
 const LEAVES_FOR: Duration = Duration::from_secs(10);
 /// Another node has it.

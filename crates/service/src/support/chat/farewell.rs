@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::SinkExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
