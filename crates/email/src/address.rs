@@ -169,7 +169,8 @@ fn name_of(text: &str) -> Result<Option<String>, AddressError> {
         None => text.to_owned(),
         Some(rest) => unquoted(rest).ok_or(AddressError::Name)?,
     };
-    if name.chars().count() > LONGEST_NAME {
+    // Readers decode it, also where it is quoted (RFC 2047 §5): nobody sees what was checked here.
+    if name.chars().count() > LONGEST_NAME || name.contains("=?") {
         return Err(AddressError::Name);
     }
     Ok(Some(name).filter(|name| !name.is_empty()))

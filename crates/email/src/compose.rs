@@ -18,6 +18,8 @@ use crate::Mailbox;
 pub const LONGEST_HEADER_NAME: usize = 76;
 /// Longest value of a header, and longest subject, bytes (RFC 5322 §2.1.1).
 pub const LONGEST_VALUE: usize = 998;
+/// Longest media type, with its parameters, bytes.
+const LONGEST_TYPE: usize = 200;
 /// Longest name of an attachment, characters.
 pub const LONGEST_FILENAME: usize = 120;
 
@@ -60,7 +62,18 @@ fn is_plain(value: &str) -> bool {
     let is_word = |word: &str| {
         (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_graphic())
     };
-    !value.contains("=?") && value.split(' ').all(is_word)
+    !value.split(' ').any(has_encoded_word) && value.split(' ').all(is_word)
+}
+
+/// Whether a word has an encoded one in it (RFC 2047 §2), or what readers may take for one.
+fn has_encoded_word(word: &str) -> bool {
+    word.split("=?").skip(1).any(|rest| {
+        let mut parts = rest.splitn(3, '?');
+        let (set, kind, text) = (parts.next(), parts.next(), parts.next());
+        set.is_some_and(|set| !set.is_empty())
+            && kind.is_some_and(|kind| matches!(kind, "B" | "b" | "Q" | "q"))
+            && text.is_some_and(|text| text.contains("?="))
+    })
 }
 
 /// Why a header is not taken.
@@ -99,7 +112,7 @@ pub fn is_value(text: &str) -> bool {
     text.len() <= LONGEST_VALUE && !text.contains(|c: char| c.is_control() && c != '\t')
 }
 
-/// Whether a text is a media type without parameters: `application/pdf`.
+/// Whether a text is a media type, with plain parameters perhaps: `text/csv; charset=utf-8`.
 #[must_use]
 pub fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
@@ -108,9 +121,17 @@ pub fn is_media_type(text: &str) -> bool {
     };
     // A multipart without its parts would be read as one with others.
     let is_leaf = |kind: &str| !matches!(kind, "multipart" | "message");
-    text.split_once('/').is_some_and(|(kind, sub)| {
+    let is_parameter = |text: &str| {
+        text.trim_matches(' ').split_once('=').is_some_and(|(name, value)| {
+            is_token(name) && is_token(value) && !name.eq_ignore_ascii_case("boundary")
+        })
+    };
+    let mut parts = text.split(';');
+    let kind = parts.next().unwrap_or_default().trim_end_matches(' ');
+    let is_kind = kind.split_once('/').is_some_and(|(kind, sub)| {
         is_token(kind) && is_token(sub) && is_leaf(&kind.to_ascii_lowercase())
-    })
+    });
+    is_kind && text.len() <= LONGEST_TYPE && parts.all(is_parameter)
 }
 
 /// Whether a text may be the name of an attachment.
@@ -219,16 +240,33 @@ fn body(
     }
     let mut parts = vec![said];
     parts.extend(attachments.into_iter().map(|file| {
-        MimePart::new(file.content_type, BodyPart::Binary(file.content.into()))
+        let kind = kind_of(&file);
+        // By a raw type, so that even a text is base64: it may hold any bytes, such as a lone CR.
+        MimePart::raw(BodyPart::Binary(file.content.into()))
+            .header("Content-Type", Raw::new(kind))
             .attachment(file.filename)
     }));
     multipart("multipart/mixed", "mixed", unique, parts)
 }
 
-/// A text whose lines end with LF alone, which goes out as CRLF: a CR of its own must not leave
-/// (RFC 5321 §2.3.8), since relays disagree on whether it ends a line.
+/// A file's type. Text without a character set would be ASCII (RFC 2046 §4.1.2).
+fn kind_of(file: &Attachment) -> String {
+    let Attachment { content_type, content, .. } = file;
+    let is_text = content_type.to_ascii_lowercase().starts_with("text/");
+    let says = content_type.contains(';') || content.is_ascii();
+    if is_text && !says && std::str::from_utf8(content).is_ok() {
+        return format!("{content_type}; charset=utf-8");
+    }
+    content_type.clone()
+}
+
+/// A text whose lines end with CRLF, also where it is encoded (RFC 2045 §6.8): a CR of its own must
+/// not leave (RFC 5321 §2.3.8), since relays disagree on whether it ends a line.
 fn lines(text: String) -> String {
-    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text }
+    if !text.contains(['\r', '\n']) {
+        return text;
+    }
+    text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
 }
 
 /// The boundary holds the message's own id, which nobody knew when the parts were written.

@@ -65,6 +65,28 @@ pub fn bounce(code: u16, enhanced: Option<Enhanced>) -> Bounce {
     }
 }
 
+/// Whether a reply without an enhanced code says that it is about whoever sends: then 550 says
+/// nothing about the mailbox.
+#[must_use]
+pub fn is_about_sender(text: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "relay",
+        "not permitted",
+        "access denied",
+        "authenticat",
+        "not allowed",
+        "unauthorized",
+        "spam",
+        "blocked",
+        "blacklist",
+        "blocklist",
+        "policy",
+        "reputation",
+    ];
+    let text = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| text.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Bounce, Enhanced, bounce};

@@ -96,6 +96,56 @@ fn a_carriage_return_of_its_own_ends_a_line_and_never_leaves_alone() {
     }
 }
 
+#[test]
+fn a_text_file_is_base64_whatever_is_in_it() {
+    for (content, kind) in [
+        (&b"a\rb"[..], "text/csv"),
+        (b"x\r.\r\nMAIL FROM:<a@b.example>\r\n", "text/csv"),
+        (b"\0\x01", "text/csv"),
+        ("\u{e9}t\u{e9}\n".as_bytes(), "text/csv; charset=utf-8"),
+        (b"\xe9t\xe9\n", "text/csv"),
+    ] {
+        let mut draft = draft();
+        let file = Attachment {
+            filename: "a.csv".into(),
+            content_type: "text/csv".into(),
+            content: content.to_vec(),
+        };
+        draft.attachments = vec![file];
+        let (raw, message) = through(draft);
+        assert!(!raw.replace("\r\n", "").contains(['\r', '\n', '\0']), "{raw:?}");
+        assert!(raw.contains(&format!("Content-Type: {kind}\r\n")), "{raw}");
+        assert_eq!(message.attachments[0].content, content);
+    }
+}
+
+#[test]
+fn a_media_type_may_have_plain_parameters() {
+    for good in ["text/csv; charset=utf-8", "text/calendar;method=REQUEST; charset=utf-8"] {
+        assert!(is_media_type(good), "{good}");
+    }
+    for bad in [
+        "text/plain; boundary=x",
+        "text/plain; x=\"a\"",
+        "text/plain;",
+        "text/plain; x",
+        "message/rfc822; x=y",
+        "; charset=utf-8",
+    ] {
+        assert!(!is_media_type(bad), "{bad}");
+    }
+}
+
+#[test]
+fn a_link_is_no_encoded_word_and_a_name_is_none() {
+    let link = format!("<https://shop.example/u/{}YWJj=?c=1>", "x".repeat(70));
+    let mut draft = draft();
+    draft.headers = vec![("List-Unsubscribe".into(), link.clone())];
+    let (raw, _) = through(draft);
+    assert!(raw.contains(&link), "{raw}");
+    assert!(Mailbox::parse("\"=?utf-8?Q?no-reply=40a.example?=\" <x@a.example>").is_err());
+}
+
 /// What people put into fields to add headers or recipients of their own.
 fn attacks() -> Vec<String> {
     let breaks =

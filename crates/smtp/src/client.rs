@@ -92,6 +92,8 @@ pub struct Client<S> {
     stream: BufReader<S>,
     patience: Duration,
     transcript: Transcript,
+    /// The server takes wishes about reports of failure (RFC 3461).
+    takes_wishes: bool,
 }
 
 /// A command, and what of it may be told.
@@ -142,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Goes on with a connection that is encrypted by now: the server does not greet again.
     #[must_use]
     pub fn resume(stream: S, patience: Duration, transcript: Transcript) -> Self {
-        Self { stream: BufReader::new(stream), patience, transcript }
+        Self { stream: BufReader::new(stream), patience, transcript, takes_wishes: false }
     }
 
     /// What is said from now on goes to this transcript.
@@ -160,12 +162,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         if !reply.is_good() {
             return Err(Error::Refused(reply));
         }
-        let mut offered = Extensions::default();
+        let (mut offered, mut takes_wishes) = (Extensions::default(), false);
         for line in reply.lines.iter().skip(1) {
             let upper = line.to_ascii_uppercase();
             let mut words = upper.split([' ', '=']);
             match words.next() {
                 Some("STARTTLS") => offered.start_tls = true,
+                Some("DSN") => takes_wishes = true,
                 Some("SIZE") => {
                     offered.size = words.next().and_then(|size| size.parse().ok()).unwrap_or(0);
                 }
@@ -177,6 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 _ => {}
             }
         }
+        self.takes_wishes = takes_wishes;
         Ok(offered)
     }
 
@@ -234,7 +238,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// [`Sent::Refused`] the connection is of use.
     pub async fn send(&mut self, envelope: Envelope<'_>) -> Sent {
         let Envelope { from, to, parts } = envelope;
-        let (from, to) = (format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{to}>"));
+        // RFC 3461 §4.3: a report of failure need not have all of a large message in it.
+        let wish = if self.takes_wishes { " RET=HDRS" } else { "" };
+        let (from, to) = (format!("MAIL FROM:<{from}>{wish}"), format!("RCPT TO:<{to}>"));
         let commands = [
             (from.as_str(), "MAIL FROM:<return path>", Stage::Sender),
             (to.as_str(), "RCPT TO:<recipient>", Stage::Recipient),

@@ -97,8 +97,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     second.close().await;
     world.advance(DAY + 2 * HOUR).await;
     assert_eq!(dropped(&app).await, std::slice::from_ref(&old_id));
-    let both = format!("{new}\n{}", world.config().master_key.expose());
-    a_dropped_key_is_no_new_one(&app, &both, &old_id).await;
+    a_dropped_key_is_no_new_one(world, &new, &old_id).await;
     let second = wiring::open(config, world.clock().clone()).unwrap();
     second.migrate().await.unwrap();
     let place = ["webhooks", ada.account_id.as_str(), hook.word("id")];
@@ -107,11 +106,16 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
 }
 
 /// Also where it is still in the text, behind the one that writes.
-async fn a_dropped_key_is_no_new_one(app: &App, text: &str, dropped: &str) {
-    app.vault.learn(text).unwrap();
-    let refused = rotation::new_key(app).await;
+async fn a_dropped_key_is_no_new_one(world: &World, new: &str, dropped: &str) {
+    let mut config = world.config().clone();
+    let both = format!("{new}\n{}", config.master_key.expose());
+    config.master_key = estafette::kit::secret::Secret::new(both);
+    let second = wiring::open(config, world.clock().clone()).unwrap();
+    second.migrate().await.unwrap();
+    let refused = rotation::new_key(&second.live).await;
     assert!(matches!(refused, Err(Error::NoNewKey { .. })), "{refused:?}");
-    assert_eq!(rotation::unused(app).await.unwrap(), [dropped]);
+    assert_eq!(rotation::unused(&second.live).await.unwrap(), [dropped]);
+    second.close().await;
 }
 
 /// Dropped once the witness of the process that serves has seen the time pass.

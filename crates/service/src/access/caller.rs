@@ -148,6 +148,15 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             }
             (shown, _) => return Err(missing(&shown, P::KEY.is_some(), P::PORTAL)),
         };
+        // Also of one who is let in nowhere: finding that out is a read. A person's tokens count by
+        // account.
+        match (&caller.who, &caller.token) {
+            (_, Some(_)) => {
+                let who = format!("{}@{}", caller.who.id(), caller.account.id);
+                take(app, parts, P::CLASS, &who)?;
+            }
+            (who, None) => take(app, parts, P::CLASS, who.id())?,
+        }
         // Before the scope: a suspended account's keys all say that it is suspended.
         if P::OF_ACCOUNT {
             may(caller.account.standing, &caller.who, &parts.method)?;
@@ -155,7 +164,6 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
         if let (Who::Key(_), Some(accepted)) = (&caller.who, P::KEY) {
             needs_one_of(accepted, caller.scopes)?;
         }
-        take(app, parts, P::CLASS, caller.who.id())?;
         app.throttle.take_of_account(P::CLASS, &caller.account.id)?;
         caller.request_id = request_id(parts);
         Ok(caller)

@@ -128,7 +128,7 @@ pub async fn login(
     };
     let proved = attempt.prove(app, person).await;
     if let (Kind::Staff, Err(refused)) = (kind, &proved) {
-        staff::note_refused_login(app, known.as_deref(), refused, guest).await?;
+        staff::note_refused_login(app, known.as_deref(), refused, guest);
     }
     let (person, _) = proved?;
     let mut set = WriteSet::of(&person.id);

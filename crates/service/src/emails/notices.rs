@@ -9,7 +9,7 @@ use super::domains::NOTICES_FROM;
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Mail, Outbound, Priority, Refusal};
 use crate::dispatch::{
-    self, Attempt, Failure, Leg, NewLeg, News, Owner, STALE, State as Sending, Then,
+    self, Attempt, Failure, Leg, NewLeg, News, Owner, STALE, State as Sending, Then, Unsure,
 };
 use crate::kit::id::{AccountId, NoticeId};
 use crate::notices::{self, MOVED, Notice, State, resets};
@@ -20,6 +20,8 @@ const BATCH: i64 = 50;
 const PAUSE_MS: u64 = 1_000;
 /// How long before a notice ends it goes to the relay for the last time.
 const LAST_TRY_MS: i64 = 1_000;
+/// How long after an answer that was lost a notice goes out once more.
+const UNSURE_MS: i64 = 60_000;
 /// What ids of notices begin with.
 const PREFIX: &str = "ntc_";
 
@@ -107,14 +109,25 @@ impl Owner for Notices {
         }
     }
 
+    /// It goes once more, with the same Message-ID, by which mailboxes know it again.
+    fn unknown(_: &App, _: &Notice, attempt: &Attempt) -> Unsure {
+        if may_go_again(attempt) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+    }
+
+    /// A second copy that is refused leaves the first where it is.
+    fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
+        !may_go_again(attempt) && matches!(why.state, Sending::Refused | Sending::Expired)
+    }
+
     /// There is no other way for a notice.
     fn adopt(_: &App, _: &mut WriteSet, _: &mut Notice, _: &Attempt, _: &Failure) {}
 
-    fn decide(_: &App, set: &mut WriteSet, notice: &mut Notice, _: &Attempt, news: News<'_>) {
+    fn decide(_: &App, set: &mut WriteSet, notice: &mut Notice, attempt: &Attempt, news: News<'_>) {
         if notice.state != State::Queued {
             return;
         }
         match news {
+            News::Unknown if may_go_again(attempt) => {}
             News::Accepted { .. } | News::Unknown | News::Delivered { .. } | News::Read { .. } => {
                 notices::shift(set, notice, State::Sent, STALE);
             }
@@ -122,6 +135,10 @@ impl Owner for Notices {
             News::Retry { .. } | News::Owed(_) => {}
         }
     }
+}
+
+fn may_go_again(attempt: &Attempt) -> bool {
+    attempt.resends == 0
 }
 
 /// Takes out what waits, until the process drains.

@@ -268,8 +268,8 @@ fn attachment(
     }
     let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !compose::is_media_type(&content_type) {
-        let detail = "must be a media type without parameters, such as application/pdf, and \
-            none of multipart/* and message/*";
+        let detail = "must be a media type, such as application/pdf or text/csv; charset=utf-8, \
+            and none of multipart/* and message/*";
         fault(fields, "content_type", "invalid_type", detail);
     }
     let decoded = content.map(|text| decode(&text));

@@ -172,12 +172,7 @@ impl Fields {
     /// An optional integer within bounds.
     pub fn integer(&mut self, name: &'static str, min: i64, max: i64) -> Option<i64> {
         let value = self.take(name)?;
-        // 6.0 is the same JSON number as 6.
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-        let whole = value.as_i64().or_else(|| {
-            value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64)
-        });
-        match whole {
+        match whole(&value) {
             Some(number) if (min..=max).contains(&number) => Some(number),
             Some(_) => {
                 self.fault(name, "out_of_range", format!("must be from {min} to {max}"));
@@ -305,6 +300,14 @@ fn at_least(min: usize) -> String {
     } else {
         format!("must have at least {min} characters")
     }
+}
+
+/// A whole number: 6.0 is the same JSON number as 6.
+#[must_use]
+pub fn whole(value: &Value) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+    let whole = |f: f64| (f.fract() == 0.0 && f.abs() < 9e15).then_some(f as i64);
+    value.as_i64().or_else(|| value.as_f64().and_then(whole))
 }
 
 #[cfg(test)]

@@ -221,7 +221,26 @@ pub async fn create(
     let detail = serde_json::json!({ "events": new.patterns.words() });
     record(app, &mut set, &entry(account, &id, by, "webhook.create", detail));
     app.db.commit(set).await?;
-    find(app, account, &id).await
+    // Nothing that fails behind the commit hides that it is there, with its only secret.
+    Ok(find(app, account, &id).await.unwrap_or_else(|_| Target {
+        account: account.clone(),
+        created_at: at,
+        id,
+        url: new.url,
+        patterns: new.patterns,
+        sealed: Vec::new(),
+        active: true,
+        disabled_reason: None,
+        disabled_at: None,
+        health: Health::default(),
+        event_count: 0,
+        recover_after: None,
+        recover_until: None,
+        work: 0,
+        holder: None,
+        epoch: 0,
+        env: app.env,
+    }))
 }
 
 /// One target.

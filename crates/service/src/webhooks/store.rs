@@ -138,7 +138,7 @@ pub(super) const CLAIMABLE: Sql = Sql("SELECT webhook_id FROM webhooks WHERE nex
 /// when its lease ends.
 pub(super) const FREE: Sql = Sql("UPDATE webhooks SET holder = NULL, epoch = epoch + 1, \
      lease_until = 0, next_at = $1 \
-     WHERE next_at > $1 AND next_at <= $2 AND lease_until = next_at");
+     WHERE next_at > $1 AND lease_until > $1 AND lease_until = next_at");
 
 /// What this node has, and how much work was left for each.
 pub(super) const HELD: Sql =

@@ -9,6 +9,7 @@ use playground::ReceiverZoo;
 use serde_json::json;
 
 use super::relay::{Mx, give_relay, with_relay};
+use crate::due::count;
 use crate::on_every_engine;
 use crate::people::command_line::run;
 use crate::support::chat::Socket;
@@ -28,6 +29,7 @@ on_every_engine!(
     a_reset_ends_with_all_logins_and_no_other_does with writing,
     a_reset_ends_when_the_operator_sets_a_password with writing,
     a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key with writing,
+    a_letter_whose_answer_was_lost_goes_once_more with writing,
     the_owner_hears_of_a_disabled_webhook with writing,
     a_user_who_is_away_hears_of_an_answer_once_an_hour with writing,
     without_a_relay_nobody_is_written_to,
@@ -298,6 +300,23 @@ async fn a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key(world: &World) {
     ask().await.ok();
     call(world, "password/reset", json!({"email": ada.email})).await.ok();
     tokens(&mx, RESET, 2).await;
+}
+
+async fn a_letter_whose_answer_was_lost_goes_once_more(world: &World) {
+    let mx = give_relay(world).await;
+    let lost = world.account("lost").await;
+    assert!(lost.email.starts_with("lost@"), "the relay hangs up on it: {}", lost.email);
+    let unknown = "SELECT COUNT(*) FROM attempts WHERE state = 'unknown'";
+    eventually(async || (count(world, unknown).await == 1).then_some(())).await;
+    assert_eq!(letters(&mx, VERIFY).len(), 1);
+    world.advance(2 * MINUTE).await;
+    let both =
+        eventually(async || Some(letters(&mx, VERIFY)).filter(|letters| letters.len() == 2)).await;
+    assert_eq!(both[0], both[1], "the same bytes, hence the same Message-ID");
+    until_settled(world).await;
+    world.advance(HOUR).await;
+    until_settled(world).await;
+    assert_eq!(letters(&mx, VERIFY).len(), 2);
 }
 
 const WEBHOOK: &str = "does not work any more and was disabled";

@@ -13,7 +13,7 @@ use crate::world::{World, eventually};
 
 on_every_engine!(
     a_bounce_comes_back_and_suppresses_the_address with listening,
-    whom_the_server_says_to_be_nobody_is_not_written_to_again,
+    whom_the_server_says_to_be_nobody_is_not_written_to_again with listening,
     what_is_full_or_unwelcome_bounces_and_may_be_written_to_again with listening,
     a_bounce_of_somebody_it_was_passed_on_to_suppresses_nobody with listening,
     a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since with listening,
@@ -167,6 +167,7 @@ async fn what_is_full_or_unwelcome_bounces_and_may_be_written_to_again(world: &W
         ("full@example.org", "5.2.2", "552 5.2.2 mailbox full"),
         ("spam@example.org", "5.7.1", "550 5.7.1 blocked"),
         ("vague@example.org", "5.0.0", "554 5.7.1 rejected"),
+        ("ours@example.org", "5.0.0", "550 relay not permitted"),
     ] {
         let (id, path) = sent(&ada, &mx, to).await;
         assert_eq!(bring(world, &path, &bounce(to, status, said)).await, "250 2.0.0 taken\r\n");

@@ -18,6 +18,7 @@ use super::{Error, token};
 use crate::app::App;
 use crate::kit::id::StaffId;
 use crate::kit::page::Page;
+use crate::kit::task;
 use crate::kit::throttle::Class;
 
 const NO_SUCH_STAFF: Reject = Reject("no_such_staff");
@@ -143,19 +144,21 @@ async fn another_than(app: &App, id: &StaffId) -> Result<StaffId, Error> {
 }
 
 /// Notes a login that was refused at the staff's door. Strangers cause these lines, so there are
-/// only so many in a minute for each member of staff, and for all emails that are nobody's.
-pub(super) async fn note_refused_login(
-    app: &App,
-    staff: Option<&str>,
-    refused: &Error,
-    guest: &Guest,
-) -> Result<(), Error> {
+/// only so many in a minute for each member of staff, and for all emails that are nobody's. Behind
+/// the answer: whether there is room would tell in what time which emails are somebody's.
+pub(super) fn note_refused_login(app: &App, staff: Option<&str>, refused: &Error, guest: &Guest) {
     let action = match refused {
         Error::InvalidLogin => "staff.login_failed",
         Error::TooManyLogins { .. } => "staff.login_refused",
-        _ => return Ok(()),
+        _ => return,
     };
-    note_refusal(app, staff.unwrap_or_default(), action, guest).await
+    let (app, guest) = (app.clone(), guest.clone());
+    let staff = staff.unwrap_or_default().to_owned();
+    task::spawn(async move {
+        if let Err(error) = note_refusal(&app, &staff, action, &guest).await {
+            tracing::warn!(%error, action, "a refused login of staff is not in the audit log");
+        }
+    });
 }
 
 /// Notes a refusal, if there is room for it.

@@ -130,7 +130,7 @@ impl Number {
 pub struct Numbers {
     shared: Option<Arc<Number>>,
     linked: RwLock<Arc<HashMap<String, Arc<Number>>>>,
-    /// Held by whoever reads the links and puts them in force: since when those are known that hold.
+    /// Held by whoever reads the links and puts them in force: when those in force were read.
     pub read_at: tokio::sync::Mutex<Millis>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use email::report::without_addresses;
-use email::status::{Bounce, Enhanced, bounce};
+use email::status::{Bounce, Enhanced, bounce, is_about_sender};
 use futures_util::future::BoxFuture;
 use smtp::{Client, Envelope, Error, Reply, Sent, Stage, Transcript};
 use tokio::time::Instant;
@@ -166,7 +166,7 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
     }
     let enhanced = Enhanced::at_start(&reply.text);
     // Without a code that says so, 550 may be about us instead of the mailbox.
-    if enhanced.is_none() && is_about_us(&without_addresses(&reply.text)) {
+    if enhanced.is_none() && is_about_sender(&without_addresses(&reply.text)) {
         return if stage == Stage::Sender { Refusal::BadSender } else { Refusal::Permanent };
     }
     let meaning = bounce(reply.code, enhanced);
@@ -175,14 +175,6 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
         (Stage::Recipient, Bounce::Hard) => Refusal::BadRecipient,
         _ => Refusal::Permanent,
     }
-}
-
-/// Whether a relay says that we may not use it.
-fn is_about_us(text: &str) -> bool {
-    const WORDS: [&str; 6] =
-        ["relay", "not permitted", "access denied", "authenticat", "not allowed", "unauthorized"];
-    let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word))
 }
 
 fn said(reply: &Reply, to: &str) -> String {

@@ -4,7 +4,7 @@
 //! that one. What is no report is taken and dropped: nothing here answers mail, so nothing loops.
 
 use email::report::{Action, Feedback, Outcome, Report, without_addresses};
-use email::status::{Bounce, Enhanced, bounce};
+use email::status::{Bounce, Enhanced, bounce, is_about_sender};
 use smtp::server::{Desk, Letter, Verdict};
 use store::{CommitError, Error as DbError, WriteSet};
 
@@ -216,7 +216,10 @@ fn refusal(outcome: &Outcome) -> Refusal {
     // The status is the report's own word; the diagnostic quotes the server that refused.
     let quoted = || text.get(1..).and_then(Enhanced::at_start).filter(|_| said.is_some());
     let status = outcome.status.filter(|status| *status != UNDEFINED).or_else(quoted);
-    match bounce(said.unwrap_or(NO_CODE), status.or(outcome.status.filter(|_| said.is_none()))) {
+    let is_vague = said.is_some() && status.is_none();
+    let status = status.or(outcome.status.filter(|_| said.is_none()));
+    match bounce(said.unwrap_or(NO_CODE), status) {
+        Bounce::Hard if is_vague && is_about_sender(text) => Refusal::Undelivered,
         Bounce::Hard => Refusal::BadRecipient,
         Bounce::Soft | Bounce::Policy => Refusal::Undelivered,
     }

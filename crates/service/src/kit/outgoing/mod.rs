@@ -389,9 +389,11 @@ impl Outgoing {
         limit: Duration,
     ) -> Result<(Key, Connection), NoAnswer> {
         let tried = addresses.len().min(TRIED);
-        let share = limit / u32::try_from(tried).unwrap_or(1).max(1);
-        let mut last = NoAnswer::ConnectTimeout;
-        for address in addresses.iter().take(tried) {
+        let (begun, mut last) = (Instant::now(), NoAnswer::ConnectTimeout);
+        for (before, address) in addresses.iter().take(tried).enumerate() {
+            // What the ones before left over is for those that follow.
+            let left = u32::try_from(tried - before).unwrap_or(1).max(1);
+            let share = limit.saturating_sub(begun.elapsed()) / left;
             let opening = connect::open(&self.inner.dial, &self.inner.tls, destination, *address);
             match timeout(share, opening).await {
                 Ok(Ok(connection)) => return Ok((key(destination, *address), connection)),

@@ -13,7 +13,7 @@ use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
 use crate::app::{App, BillingMode, Env, Settings, Standing};
 use crate::credits;
-use crate::kit::body::Fields;
+use crate::kit::body::{Fields, whole};
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::msisdn;
 use crate::kit::page::{Page, Since};
@@ -200,7 +200,7 @@ fn seconds(
     if value.is_null() {
         return Some(None);
     }
-    let seconds = value.as_i64().filter(|seconds| (min..=max).contains(seconds));
+    let seconds = whole(&value).filter(|seconds| (min..=max).contains(seconds));
     if seconds.is_none() {
         let code = if value.is_number() { "out_of_range" } else { "invalid_type" };
         let detail = format!("must be an integer from {min} to {max}");

@@ -191,15 +191,6 @@ pub struct NewRoutes {
 ///
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
-/// The same faults in a body that is the list itself.
-fn in_list(faults: Vec<Item>) -> Vec<Item> {
-    let bare = |item: Item| {
-        let pointer = item.pointer.strip_prefix("/routes").unwrap_or(&item.pointer).to_owned();
-        Item { pointer, ..item }
-    };
-    faults.into_iter().map(bare).collect()
-}
-
 /// of the settings in force again.
 #[utoipa::path(
     put, path = "/v1/admin/routes", tag = "Operator",
@@ -252,4 +243,13 @@ async fn put_routes(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The same faults in a body that is the list itself.
+fn in_list(faults: Vec<Item>) -> Vec<Item> {
+    let bare = |item: Item| {
+        let pointer = item.pointer.strip_prefix("/routes").unwrap_or(&item.pointer).to_owned();
+        Item { pointer, ..item }
+    };
+    faults.into_iter().map(bare).collect()
 }

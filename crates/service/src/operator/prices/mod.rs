@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::credits::prices::{CATEGORIES, CHANNELS, Price, categories_of, is_country, new_id};
+use crate::kit::body::whole;
 use crate::kit::problem::Item;
 use crate::kit::words::one_of;
 
@@ -166,7 +167,7 @@ impl Reader<'_> {
             Some(value) if !value.is_number() => {
                 self.fault("credits", "invalid_type", "must be an integer");
             }
-            Some(value) => match value.as_i64() {
+            Some(value) => match whole(&value) {
                 Some(credits) if (0..=DEAREST).contains(&credits) => return Some(credits),
                 _ => {
                     let detail = format!("must be an integer from 0 to {DEAREST}");

@@ -5,12 +5,15 @@ use std::time::Duration;
 use futures_util::SinkExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::Ending;
-use super::socket::Stream;
+use crate::kit::takeover::Duplex;
+
+pub(super) type Stream = WebSocketStream<Box<dyn Duplex>>;
 
 /// How long a client has for its part of a farewell.
 const FAREWELL: Duration = Duration::from_secs(1);

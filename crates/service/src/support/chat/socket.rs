@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
 
-use super::farewell::close;
+use super::farewell::{Stream, close};
 use super::frames::{self, Fault, Incoming};
 use super::{Ending, fan, nodes, token};
 use crate::access::holder::{Holder, Subject};
@@ -21,7 +21,7 @@ use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
 use crate::kit::problem::Problem;
-use crate::kit::takeover::{Duplex, Taken};
+use crate::kit::takeover::Taken;
 use crate::metrics::OpenConnection;
 use crate::sockets::{Frame, Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
@@ -46,8 +46,6 @@ const REPLAYED: usize = 200;
 const STRETCH: i64 = 8;
 /// Sockets whose messages are read and made into frames at the same time. Nobody closes it.
 static REPLAYING: Semaphore = Semaphore::const_new(4);
-
-pub(super) type Stream = WebSocketStream<Box<dyn Duplex>>;
 
 /// What the upgrade asked for.
 pub(super) struct Wish {
