@@ -83,6 +83,11 @@ def good():
     yield "webp animated", "webp", saved(frames[0], "webp", save_all=True, append_images=frames[1:])
     for version in ["1.0", "1.4", "1.7", "2.0"]:
         yield f"pdf {version}", "pdf", pdf(version)
+    photo = saved(picture(), "jpg")
+    yield "jpg with a second picture", "jpg", photo + photo
+    yield "jpg with a film", "jpg", photo + b"\0\0\0\x18ftypmp42" + b"\0" * 16
+    yield "jpg with filling", "jpg", photo + b"\0" * 100
+    yield "pdf with filling", "pdf", pdf("1.4") + b"\0" * 100
     yield "pdf by Pillow", "pdf", saved(picture(), "pdf")
     yield "pdf of two pages", "pdf", saved(picture(), "pdf", save_all=True, append_images=[picture()])
     yield "pdf without a last line end", "pdf", pdf("1.4").rstrip()
@@ -118,7 +123,8 @@ def bad():
     for kind, content in whole.items():
         own = TYPES[kind]
         for what, tail in [("a script", SCRIPT), ("a zip", ZIP), ("one byte", b"x"), ("itself", content)]:
-            if kind == "pdf" and what == "itself":
+            # A camera writes several pictures one behind the other.
+            if kind in ("pdf", "jpg") and what == "itself":
                 continue
             yield f"{kind} and {what} behind it", kind, own, content + tail
         yield f"{kind} behind other bytes", kind, own, b"\n" + content

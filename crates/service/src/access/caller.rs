@@ -229,6 +229,8 @@ impl<'a> Pass<'a> {
         if keys.any(|other| other.to_str().ok() != key) {
             return Err(ambiguous("X-API-Key", "two API keys in `X-API-Key`"));
         }
+        // An empty one is none: a program's variable that nobody set.
+        let key = key.filter(|key| !key.is_empty());
         // RFC 9110 §5.3: only lists may come in several lines, and this is none.
         if headers.get_all(AUTHORIZATION).iter().count() > 1 {
             return Err(ambiguous("Authorization", "two `Authorization` headers"));

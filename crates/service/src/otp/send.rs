@@ -477,6 +477,11 @@ async fn resend(
     sql::next_leg(set, open, NextLeg { attempt, mode, fallback_used, asks_consent }, now);
     let next = open.carried_by(attempt, fallback_used);
     let mut challenge = Challenge { mode, asks_consent, ..next };
+    let wording = Wording::of_stored(&open.wording).asked_anew(order).to_stored();
+    if wording != open.wording {
+        sql::reword(set, open, &wording);
+        challenge.wording = wording;
+    }
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {

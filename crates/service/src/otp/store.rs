@@ -112,6 +112,8 @@ const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
      WHERE account_id = $4 AND challenge_id = $5 AND status IN ('sent', 'delivered')");
+const REWORD: Sql = Sql("UPDATE challenges SET wording = $1 \
+     WHERE account_id = $2 AND challenge_id = $3 AND status IN ('sent', 'delivered')");
 const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
      status = CASE WHEN status = 'sent' THEN $2 ELSE status END, \
      next_at = CASE WHEN status IN ('sent', 'delivered') THEN CAST($3 AS BIGINT) ELSE NULL END, \
@@ -391,6 +393,11 @@ pub(super) fn recode(
 ) {
     let args = args![code_mac, code_sealed, expires_at, &challenge.account, &challenge.id];
     set.guard(RECODE, args, STALE);
+}
+
+/// It says something else from now on.
+pub(super) fn reword(set: &mut WriteSet, challenge: &Challenge, wording: &str) {
+    set.guard(REWORD, args![wording, &challenge.account, &challenge.id], STALE);
 }
 
 /// The current attempt's fate is known to be good so far.

@@ -1,5 +1,6 @@
 //! What a passcode says: French and English, one GSM-7 segment, the code first.
 
+use super::order::Order;
 use crate::carriers::Template;
 
 /// Countries whose people are written to in French where a request does not say.
@@ -24,6 +25,15 @@ impl Wording {
     /// The language of a request, else of the recipient's country.
     pub(super) fn language_for(asked: Option<String>, country: &str) -> String {
         asked.unwrap_or_else(|| if FRENCH.contains(&country) { "fr" } else { "en" }.to_owned())
+    }
+
+    /// With what a later request says; what it leaves out stays.
+    pub(super) fn asked_anew(self, order: &Order) -> Self {
+        Self {
+            language: order.language.clone().unwrap_or(self.language),
+            sender: order.sender.clone().unwrap_or(self.sender),
+            template: order.template.clone().unwrap_or(self.template),
+        }
     }
 
     /// As stored: three fields that cannot contain the separator.

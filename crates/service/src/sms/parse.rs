@@ -61,6 +61,10 @@ fn weigh(fields: &mut Fields, text: &str, is_plain: bool) -> Option<Weighed> {
         fields.fault("text", "too_short", "must have at least 1 character");
         return None;
     }
+    if text.trim().is_empty() {
+        fields.fault("text", "too_short", "must not be blank");
+        return None;
+    }
     let plain = if is_plain { transliterate(text) } else { Cow::Borrowed(text) };
     if plain.is_empty() {
         let detail = "must have a character that is left when it is transliterated";

@@ -286,7 +286,7 @@ fn unreadable(headers: &HeaderMap) -> Problem {
     let (pointer, detail) = if headers.contains_key(header::CONTENT_ENCODING) {
         ("header:Content-Encoding", "must be left out: bodies are read as they are")
     } else {
-        ("header:Content-Type", "must be application/json")
+        ("header:Content-Type", "must be application/json, in UTF-8")
     };
     Problem::new(Code::UnsupportedMediaType).item(Item::at(pointer, "invalid_enum", detail))
 }
@@ -354,8 +354,19 @@ fn is_json(headers: &HeaderMap) -> bool {
         let chunked = headers.contains_key(header::TRANSFER_ENCODING);
         return !chunked && length.is_none_or(|length| length == "0");
     };
-    let kind = kind.to_str().unwrap_or("").split(';').next().unwrap_or("").trim();
-    kind.eq_ignore_ascii_case("application/json")
+    let mut words = kind.to_str().unwrap_or("").split(';').map(str::trim);
+    let is_json = words.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    // RFC 8259 §8.1: nothing else is JSON between systems.
+    is_json && words.all(|word| !is_of_other_letters(word))
+}
+
+/// Whether a parameter of a media type says that a body is in no UTF-8.
+fn is_of_other_letters(parameter: &str) -> bool {
+    let said = parameter.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+    said.is_some_and(|(_, set)| {
+        let set = set.trim_matches('"');
+        !["utf-8", "utf8", "us-ascii"].iter().any(|known| set.eq_ignore_ascii_case(known))
+    })
 }
 
 /// Lets a handler answer. A change runs on a task of its own, so that a client that hangs up does

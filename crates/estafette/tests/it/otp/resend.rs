@@ -4,12 +4,13 @@
 use serde_json::json;
 
 use crate::on_every_engine;
-use crate::world::World;
 use crate::world::tenant::phone;
+use crate::world::{World, eventually};
 
 on_every_engine!(
     a_resend_by_chatapp_only_never_goes_out_by_sms,
     an_auto_resend_after_sms_falls_back,
+    a_resend_speaks_the_language_that_it_asks_for,
     a_resend_that_is_refused_does_not_end_what_was_delivered,
     a_resend_that_fails_later_does_not_end_what_was_delivered,
     a_resend_that_nobody_can_pay_does_not_end_what_was_delivered,
@@ -103,4 +104,25 @@ async fn a_resend_that_nobody_can_pay_does_not_end_what_was_delivered(world: &Wo
     assert_eq!(ada.balance().await, chatapp, "the refused message is given back");
     let code = ada.code_on(&to).await;
     ada.guess(id, &code).await.ok();
+}
+
+async fn a_resend_speaks_the_language_that_it_asks_for(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let says = async |more: serde_json::Value, words: &str| {
+        let mut body = json!({"to": to, "delivery_mode": "sms", "code": "482916"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let before = ada.handset(&to).await.len();
+        ada.send(body).await.ok();
+        let all =
+            eventually(async || Some(ada.handset(&to).await).filter(|all| all.len() > before))
+                .await;
+        let text = all[0]["text"].as_str().unwrap();
+        assert!(text.contains(words), "{more}: {text}");
+    };
+    says(json!({}), "est votre code").await;
+    says(json!({"template_language": "en"}), "is your verification code").await;
+    // What a request leaves out stays.
+    says(json!({}), "is your verification code").await;
+    says(json!({"template_language": "fr"}), "est votre code").await;
 }
