@@ -169,8 +169,7 @@ fn name_of(text: &str) -> Result<Option<String>, AddressError> {
         None => text.to_owned(),
         Some(rest) => unquoted(rest).ok_or(AddressError::Name)?,
     };
-    // Readers decode it, also where it is quoted (RFC 2047 §5): nobody sees what was checked here.
-    if name.chars().count() > LONGEST_NAME || name.contains("=?") {
+    if name.chars().count() > LONGEST_NAME {
         return Err(AddressError::Name);
     }
     Ok(Some(name).filter(|name| !name.is_empty()))

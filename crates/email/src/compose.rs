@@ -67,7 +67,8 @@ fn is_plain(value: &str) -> bool {
 
 /// Whether a word has an encoded one in it (RFC 2047 §2), or what readers may take for one.
 fn has_encoded_word(word: &str) -> bool {
-    word.split("=?").skip(1).any(|rest| {
+    word.match_indices("=?").any(|(at, begin)| {
+        let rest = word.get(at + begin.len()..).unwrap_or_default();
         let mut parts = rest.splitn(3, '?');
         let (set, kind, text) = (parts.next(), parts.next(), parts.next());
         set.is_some_and(|set| !set.is_empty())

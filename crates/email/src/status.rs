@@ -84,7 +84,8 @@ pub fn is_about_sender(text: &str) -> bool {
         "reputation",
     ];
     let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word))
+    // "User unknown in relay recipient table" is about the mailbox all the same.
+    !text.contains("user unknown") && WORDS.iter().any(|word| text.contains(word))
 }
 
 #[cfg(test)]

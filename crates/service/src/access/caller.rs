@@ -223,14 +223,13 @@ impl<'a> Pass<'a> {
     /// A key may stand in either header, and in both if it is the same one: RFC 6750 §3.1 asks for
     /// a 400 where a request shows two.
     fn shown_in(headers: &'a HeaderMap) -> Result<Self, Problem> {
-        let mut keys = headers.get_all(API_KEY).iter();
+        // An empty one is none: a program's variable that nobody set.
+        let mut keys = headers.get_all(API_KEY).iter().filter(|value| !value.is_empty());
         // What is not ASCII is no key, and told as such.
         let key = keys.next().map(|value| value.to_str().unwrap_or_default());
         if keys.any(|other| other.to_str().ok() != key) {
             return Err(ambiguous("X-API-Key", "two API keys in `X-API-Key`"));
         }
-        // An empty one is none: a program's variable that nobody set.
-        let key = key.filter(|key| !key.is_empty());
         // RFC 9110 §5.3: only lists may come in several lines, and this is none.
         if headers.get_all(AUTHORIZATION).iter().count() > 1 {
             return Err(ambiguous("Authorization", "two `Authorization` headers"));

@@ -89,7 +89,7 @@ async fn drop_former(app: &App, output: Output) -> anyhow::Result<()> {
         let gone = gone.join(", ");
         let rest = if is_own { "" } else { " Take it out of the file of every node." };
         format!(
-            "{verb} {gone}; {key_id} writes.{rest}\nBackups from before need {gone} still: \
+            "{verb} {gone}; {key_id} writes.{rest}\nOlder backups still need {gone}: \
              keep the key for as long as you keep them."
         )
     })?;

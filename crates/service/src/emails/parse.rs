@@ -142,7 +142,14 @@ fn each_once(to: &[Mailbox], cc: &[Mailbox], bcc: Vec<Mailbox>) -> Vec<(Kind, Ma
 
 fn mailbox(fields: &mut Fields, place: &str, text: &str) -> Option<Mailbox> {
     let read = Mailbox::parse(text);
-    read.map_err(|error| fields.fault(place, "invalid_email", error.to_string())).ok()
+    let read =
+        read.map_err(|error| fields.fault(place, "invalid_email", error.to_string())).ok()?;
+    // Readers decode it, also where it is quoted (RFC 2047 §5): nobody sees what is checked here.
+    if read.name.as_ref().is_some_and(|name| name.contains("=?")) {
+        fields.fault(place, "invalid_email", "must have its name as it is read, without =?");
+        return None;
+    }
+    Some(read)
 }
 
 fn mailboxes(fields: &mut Fields, name: &str, texts: Option<Vec<Element>>) -> Vec<Mailbox> {
@@ -269,7 +276,7 @@ fn attachment(
     let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !compose::is_media_type(&content_type) {
         let detail = "must be a media type, such as application/pdf or text/csv; charset=utf-8, \
-            and none of multipart/* and message/*";
+            and neither multipart/* nor message/*";
         fault(fields, "content_type", "invalid_type", detail);
     }
     let decoded = content.map(|text| decode(&text));

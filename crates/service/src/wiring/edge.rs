@@ -357,11 +357,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     let mut words = kind.to_str().unwrap_or("").split(';').map(str::trim);
     let is_json = words.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     // RFC 8259 §8.1: nothing else is JSON between systems.
-    is_json && words.all(|word| !is_of_other_letters(word))
+    is_json && words.all(|word| !names_other_charset(word))
 }
 
-/// Whether a parameter of a media type says that a body is in no UTF-8.
-fn is_of_other_letters(parameter: &str) -> bool {
+/// Whether a parameter of a media type says that a body is not in UTF-8.
+fn names_other_charset(parameter: &str) -> bool {
     let said = parameter.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
     said.is_some_and(|(_, set)| {
         let set = set.trim_matches('"');

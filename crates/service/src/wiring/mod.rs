@@ -438,9 +438,9 @@ const ANSWERS: Duration = Duration::from_secs(5);
 async fn settle_last(service: &Service) {
     let (live, sandbox) = (&service.live, &service.sandbox);
     let drained = async || tokio::join!(dispatch::drained(live), dispatch::drained(sandbox));
-    let _late = timeout(ANSWERS, drained()).await;
+    // What is lost of the figures is lost to a guess at what is fraud.
+    let _late = tokio::join!(timeout(ANSWERS, drained()), otp::fraud::flush(live));
     tokio::join!(dispatch::close_binds(live), drained());
-    // What is lost of it is lost to a guess at what is fraud.
     let _lost = otp::fraud::flush(live).await;
 }
 

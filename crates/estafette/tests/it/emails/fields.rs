@@ -66,6 +66,9 @@ async fn every_fault_of_an_email_is_named(world: &World) {
         send(&ada, with("to", json!([several]))).await.fault("/to/0", "invalid_email");
         send(&ada, with("reply_to", json!(several))).await.fault("/reply_to", "invalid_email");
     }
+    // A name that readers decode, and nobody else has read.
+    let hidden = "=?utf-8?Q?no-reply=40mail.example?= <shop@sandbox.estafette.test>";
+    send(&ada, with("from_email", json!(hidden))).await.fault("/from_email", "invalid_email");
     send(&ada, with("text", json!(""))).await.fault("/text", "required");
     let half = send(&ada, json!({"to": [], "from_email": "zz", "subject": "s"})).await;
     let half = half.fault("/to", "too_short").fault("/from_email", "invalid_email");

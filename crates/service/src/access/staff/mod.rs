@@ -145,7 +145,7 @@ async fn another_than(app: &App, id: &StaffId) -> Result<StaffId, Error> {
 
 /// Notes a login that was refused at the staff's door. Strangers cause these lines, so there are
 /// only so many in a minute for each member of staff, and for all emails that are nobody's. Behind
-/// the answer: whether there is room would tell in what time which emails are somebody's.
+/// the answer: the time taken would tell which emails belong to somebody.
 pub(super) fn note_refused_login(app: &App, staff: Option<&str>, refused: &Error, guest: &Guest) {
     let action = match refused {
         Error::InvalidLogin => "staff.login_failed",

@@ -225,7 +225,7 @@ Examples:
 
 --json: {begun, key_id, former: [{key_id, until}], resealed}; begun is false where an earlier \
         rotation was continued. With --drop {key_id, dropped: [KEY_ID], \
-        removed: [KEY_ID]}; removed from DATA_DIR/master.key.")]
+        removed: [KEY_ID]}; removed lists the keys taken out of DATA_DIR/master.key.")]
     RotateKey(RotateKeyArgs),
     /// Show whether the machine's clock is believed, or say that it is right.
     #[command(after_help = "\

@@ -219,7 +219,9 @@ fn refusal(outcome: &Outcome) -> Refusal {
     let is_vague = said.is_some() && status.is_none();
     let status = status.or(outcome.status.filter(|_| said.is_none()));
     match bounce(said.unwrap_or(NO_CODE), status) {
-        Bounce::Hard if is_vague && is_about_sender(text) => Refusal::Undelivered,
+        Bounce::Hard if is_vague && is_about_sender(&without_addresses(text)) => {
+            Refusal::Undelivered
+        }
         Bounce::Hard => Refusal::BadRecipient,
         Bounce::Soft | Bounce::Policy => Refusal::Undelivered,
     }
