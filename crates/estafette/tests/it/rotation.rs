@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clock::{Clock, DAY, HOUR};
+use clock::{Clock, DAY, HOUR, MINUTE};
 use estafette::access::By;
 use estafette::app::{App, Env};
 use estafette::kit::seal::Vault;
@@ -96,7 +96,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert!(refused.contains(&old_id) && refused.contains(&key_id), "{refused}");
     second.close().await;
     world.advance(DAY + 2 * HOUR).await;
-    assert_eq!(dropped(&app).await, std::slice::from_ref(&old_id));
+    assert_eq!(dropped(world, &app).await, std::slice::from_ref(&old_id));
     a_dropped_key_is_no_new_one(world, &new, &old_id).await;
     let second = wiring::open(config, world.clock().clone()).unwrap();
     second.migrate().await.unwrap();
@@ -121,9 +121,13 @@ async fn a_dropped_key_is_no_new_one(world: &World, new: &str, dropped: &str) {
 }
 
 /// Dropped once the witness of the process that serves has seen the time pass.
-async fn dropped(app: &App) -> Vec<String> {
+async fn dropped(world: &World, app: &App) -> Vec<String> {
     eventually(async || match rotation::drop_former(app, By::CLI).await {
-        Err(Error::ClockAhead { .. }) => None,
+        // It looks once in a minute, which began while the clock was wrong, perhaps.
+        Err(Error::ClockAhead { .. }) => {
+            world.advance(MINUTE).await;
+            None
+        }
         other => Some(other.unwrap()),
     })
     .await
@@ -164,7 +168,7 @@ async fn no_key_is_dropped_by_a_clock_that_is_not_believed(world: &World) {
     world.clock().step(-26 * HOUR);
     // The same hours, once they have passed.
     world.advance(26 * HOUR).await;
-    assert_eq!(dropped(&app).await, [old_id]);
+    assert_eq!(dropped(world, &app).await, [old_id]);
 }
 
 async fn a_made_up_row_of_a_key_stops_no_start(world: &World) {
