@@ -92,8 +92,8 @@ impl Owner for Notices {
         true
     }
 
-    /// What may work later goes to the relay again, by the schedule of emails; also a second copy: a
-    /// letter that comes twice is better than none.
+    /// What may work later goes to the relay again, by the schedule of emails. So does a second
+    /// copy: a letter that comes twice is better than none.
     fn after(app: &App, notice: &Notice, attempt: &Attempt, why: &Failure) -> Then {
         let passes = matches!(
             why.refusal,

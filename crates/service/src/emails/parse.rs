@@ -146,7 +146,11 @@ fn mailbox(fields: &mut Fields, place: &str, text: &str) -> Option<Mailbox> {
         read.map_err(|error| fields.fault(place, "invalid_email", error.to_string())).ok()?;
     // Readers decode it, also where it is quoted (RFC 2047 §5): nobody sees what is checked here.
     if read.name.as_ref().is_some_and(|name| name.contains("=?")) {
-        fields.fault(place, "invalid_email", "must have its name as it is read, without =?");
+        fields.fault(
+            place,
+            "invalid_email",
+            "must have its name as it is read, not as an encoded word",
+        );
         return None;
     }
     Some(read)

@@ -176,7 +176,7 @@ async fn what_is_said_of_a_fault_is_true(world: &World) {
             "attachments",
             "/attachments/0/content_type",
             json!([{"filename": "a", "content": "", "content_type": "message/rfc822"}]),
-            "none of multipart/* and message/*",
+            "neither multipart/* nor message/*",
         ),
     ] {
         let mut body = mail("ada@example.com");
