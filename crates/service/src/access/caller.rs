@@ -150,12 +150,10 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
         };
         // Also of one who is let in nowhere: finding that out is a read. A person's tokens count by
         // account.
-        match (&caller.who, &caller.token) {
-            (_, Some(_)) => {
-                let who = format!("{}@{}", caller.who.id(), caller.account.id);
-                take(app, parts, P::CLASS, &who)?;
-            }
-            (who, None) => take(app, parts, P::CLASS, who.id())?,
+        let who = caller.who.id();
+        match caller.token {
+            Some(_) => take(app, parts, P::CLASS, &format!("{who}@{}", caller.account.id))?,
+            None => take(app, parts, P::CLASS, who)?,
         }
         // Before the scope: a suspended account's keys all say that it is suspended.
         if P::OF_ACCOUNT {

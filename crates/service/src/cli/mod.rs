@@ -151,18 +151,13 @@ fn unread(variable: &str) -> String {
 /// works after an upgrade. A directory without a database is refused: a new one would answer for
 /// the one that was meant.
 async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
-    log_for(&config, output)?;
-    wiring::must_exist(&config)?;
     let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
-    let service = wiring::open(config, Clock::system())?;
-    let ready = async {
-        service.must_have_tables().await?;
-        service.migrate().await.map_err(|error| match error {
-            OpenError::Key(..) => anyhow::Error::from(error),
-            other => anyhow::Error::from(other).context("cannot bring the database up to date"),
-        })
-    };
-    ready.await.map_err(|error| placed(error, &place, is_shared))?;
+    let service = open_as_it_is(config, output).await?;
+    let migrated = service.migrate().await.map_err(|error| match error {
+        OpenError::Key(..) => anyhow::Error::from(error),
+        other => anyhow::Error::from(other).context("cannot bring the database up to date"),
+    });
+    migrated.map_err(|error| placed(error, &place, is_shared))?;
     Ok(service)
 }
 

@@ -90,7 +90,7 @@ impl Owner for Email {
 
     /// It goes once more, with the same Message-ID, by which mailboxes know it again.
     fn unknown(_: &App, _: &Piece, attempt: &Attempt) -> Unsure {
-        if may_go_again(attempt) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+        once_more(attempt)
     }
 
     /// A relay that took it has done its work, whatever became of it.
@@ -104,7 +104,7 @@ impl Owner for Email {
 
     /// A second copy that is refused leaves the first where it is.
     fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
-        !may_go_again(attempt) && matches!(why.state, State::Refused | State::Expired)
+        first_may_have_arrived(attempt, why)
     }
 
     /// There is no other way for an email.
@@ -134,8 +134,19 @@ fn is_passing(why: &Failure) -> bool {
     why.refusal.is_some_and(Refusal::is_passing)
 }
 
-fn may_go_again(attempt: &Attempt) -> bool {
+/// Whether the one more time is still to come.
+pub(super) fn may_go_again(attempt: &Attempt) -> bool {
     attempt.resends == 0
+}
+
+/// What follows when nobody knows whether the relay has it.
+pub(super) fn once_more(attempt: &Attempt) -> Unsure {
+    if may_go_again(attempt) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+}
+
+/// Whether it was the second copy that was refused, or ended.
+pub(super) fn first_may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
+    !may_go_again(attempt) && matches!(why.state, State::Refused | State::Expired)
 }
 
 /// A relay has it, or may have it.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ::store::{CommitError, Error, WriteSet};
 
+use super::decide::{first_may_have_arrived, may_go_again, once_more};
 use super::domains::NOTICES_FROM;
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Mail, Outbound, Priority, Refusal};
@@ -20,8 +21,6 @@ const BATCH: i64 = 50;
 const PAUSE_MS: u64 = 1_000;
 /// How long before a notice ends it goes to the relay for the last time.
 const LAST_TRY_MS: i64 = 1_000;
-/// How long after an answer that was lost a notice goes out once more.
-const UNSURE_MS: i64 = 60_000;
 /// What ids of notices begin with.
 const PREFIX: &str = "ntc_";
 
@@ -112,12 +111,12 @@ impl Owner for Notices {
 
     /// It goes once more, with the same Message-ID, by which mailboxes know it again.
     fn unknown(_: &App, _: &Notice, attempt: &Attempt) -> Unsure {
-        if may_go_again(attempt) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+        once_more(attempt)
     }
 
     /// A second copy that is refused leaves the first where it is.
     fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
-        !may_go_again(attempt) && matches!(why.state, Sending::Refused | Sending::Expired)
+        first_may_have_arrived(attempt, why)
     }
 
     /// There is no other way for a notice.
@@ -136,10 +135,6 @@ impl Owner for Notices {
             News::Retry { .. } | News::Owed(_) => {}
         }
     }
-}
-
-fn may_go_again(attempt: &Attempt) -> bool {
-    attempt.resends == 0
 }
 
 /// Takes out what waits, until the process drains.

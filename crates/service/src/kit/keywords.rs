@@ -64,9 +64,7 @@ impl Keyword {
             None
         }
     }
-}
 
-impl Keyword {
     /// The keyword that stands on a button which a person tapped, if it is one and nothing else.
     #[must_use]
     pub fn on_button(text: &str) -> Option<Self> {

@@ -100,8 +100,8 @@ const MOST_TYPED: usize = 64;
 fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
     let mut digits = String::with_capacity(8);
     // What goes on beyond what anybody types is not read half.
-    let is_whole = code.chars().nth(MOST_TYPED).is_none();
-    for letter in code.chars().take(if is_whole { MOST_TYPED } else { 0 }) {
+    let code = if code.chars().nth(MOST_TYPED).is_none() { code } else { "" };
+    for letter in code.chars() {
         match letter {
             '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
             space if space.is_whitespace() => {}

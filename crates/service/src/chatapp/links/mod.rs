@@ -24,7 +24,7 @@ use crate::kit::secret::Secret;
 /// Rings when a link changed.
 const BELL: Bell = Bell("chatapp links");
 /// What clocks of two nodes may differ by, milliseconds.
-const CLOCKS_DIFFER_MS: i64 = 5_000;
+const NODE_CLOCKS_DIFFER_MS: i64 = 5_000;
 /// How often they are read without being asked, milliseconds.
 const PAUSE_MS: u64 = 2_000;
 /// No live account has this id.
@@ -190,7 +190,7 @@ pub async fn refresh_since(app: &App, at: Millis) -> Result<(), DbError> {
     // One after the other: what was read before is not put in force after what was read since.
     let mut read_at = cloud.numbers().read_at.lock().await;
     // By the clock of another node, perhaps.
-    if *read_at - at > CLOCKS_DIFFER_MS {
+    if *read_at - at > NODE_CLOCKS_DIFFER_MS {
         return Ok(());
     }
     let now = app.now();

@@ -338,8 +338,8 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
 }
 
 /// Submits what the upstream may not have yet, unless it has it, and asks how those stand of which
-/// it refused a message. A business account that says
-/// nothing is asked once, whatever waits for it. Answers how many it looked at.
+/// it refused a message. A business account that says nothing is asked once, whatever waits for it.
+/// Answers how many it looked at.
 ///
 /// # Errors
 /// When the database cannot be read or written.
@@ -430,15 +430,15 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
         let wanted = Wanted { after: after.as_deref(), ..Wanted::default() };
         let Page { templates, after: next } = cloud.list(number, wanted).await?;
         all.extend(templates);
+        if next.is_none() {
+            break;
+        }
         // A cursor that leads to itself would never end.
-        if next.is_some() && next == after {
+        if next == after {
             tracing::warn!(
                 waba_id = number.waba_id,
                 "the cursor of a page of templates leads to the same page; reading stopped"
             );
-            break;
-        }
-        if next.is_none() {
             break;
         }
         after = next;

@@ -60,8 +60,7 @@ async fn keep_of(app: &App, lane: &Lane) {
         // Whatever the database does: another node may have the slots a second later.
         let give_up = renewed + GIVE_UP;
         let patience = if holds { give_up } else { begin + GIVE_UP };
-        let renewal =
-            renew(app, lane.carrier().name(), Before { binds, slots: &slots, turns: &turns });
+        let renewal = renew(app, carrier, Before { binds, slots: &slots, turns: &turns });
         match tokio::time::timeout_at(patience, renewal).await {
             Ok(Ok(held)) => {
                 (renewed, slots) = (begin, held);
