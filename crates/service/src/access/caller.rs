@@ -221,8 +221,7 @@ impl<'a> Pass<'a> {
     /// A key may stand in either header, and in both if it is the same one: RFC 6750 §3.1 asks for
     /// a 400 where a request shows two.
     fn shown_in(headers: &'a HeaderMap) -> Result<Self, Problem> {
-        // An empty one is none: a program's variable that nobody set.
-        let mut keys = headers.get_all(API_KEY).iter().filter(|value| !value.is_empty());
+        let mut keys = headers.get_all(API_KEY).iter();
         // What is not ASCII is no key, and told as such.
         let key = keys.next().map(|value| value.to_str().unwrap_or_default());
         if keys.any(|other| other.to_str().ok() != key) {
@@ -233,7 +232,8 @@ impl<'a> Pass<'a> {
             return Err(ambiguous("Authorization", "two `Authorization` headers"));
         }
         Ok(match (key, bearer(headers)) {
-            (None, None) => Self::None,
+            // A program's variable that nobody set; beside another credential it is a wrong key.
+            (None | Some(""), None) => Self::None,
             (Some(key), None) => Self::Key(key),
             (None, Some(text)) if key::has_form(text) => Self::Key(text),
             (None, Some(text)) => Self::Token(text),
@@ -457,6 +457,11 @@ mod tests {
         assert_eq!(shown("", "Bearer est_test_a"), key);
         assert_eq!(shown("est_test_a", "Bearer est_test_a"), key);
         assert_eq!(shown("est_test_a", "Bearer est_test_b"), Err(400));
+        let mut empty = HeaderMap::new();
+        empty.append("x-api-key", HeaderValue::from_static(""));
+        assert_eq!(Pass::shown_in(&empty).ok(), Some(Pass::None));
+        empty.append(AUTHORIZATION, HeaderValue::from_static("Bearer est_test_a"));
+        assert_eq!(Pass::shown_in(&empty).unwrap_err().code().status(), 400);
         let mut twice = HeaderMap::new();
         twice.append(AUTHORIZATION, HeaderValue::from_static("Bearer est_pt_a"));
         twice.append(AUTHORIZATION, HeaderValue::from_static("Bearer est_pt_a"));
