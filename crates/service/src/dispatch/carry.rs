@@ -5,43 +5,24 @@ use std::time::Duration;
 
 use ::store::WriteSet;
 use tokio::time::Instant;
-use tracing::Instrument;
 
 use super::failover;
 use super::in_hand;
 use super::overtaken;
 use super::settle::{over, postpone, settle, write};
 use super::store as sql;
+use super::submit::{Answer, content_gone, hand_over, once_more, submit};
 use super::{
     Attempt, Carried, Failure, LEASE_MS, Leg, News, Next, Owner, State, Unwritten, elsewhere,
     waiting,
 };
 use crate::app::App;
-use crate::carriers::binds::Presence;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{
-    Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Receipt, Refusal, Subject,
-};
+use crate::carriers::{Answered, Fate, Lane, Outcome, Permit, Receipt, Refusal};
 use crate::kit::task;
-use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
 const GRACE: Duration = Duration::from_millis(4);
-/// Submissions of one attempt while the carrier throttles.
-const TRIES: usize = 4;
-/// After how long there is no other, even so: a lane may have held the first one up for as long as
-/// a passcode is held, and the lease must not run out meanwhile.
-const THROTTLED_FOR: Duration = Duration::from_secs(4);
-/// The longest that a throttling carrier is waited for at a time, milliseconds.
-const THROTTLED_MS: u64 = 2_000;
-/// How long a request waits for a permit in its carrier's lane before its message waits in the
-/// database: what waits in memory is lost when the process is.
-const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a second try keeps the next one waiting.
-const TURN: Duration = Duration::from_secs(1);
-/// How long it waits for a connection that the one before it may have cost, and between two looks.
-const LINK: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(50);
 /// After how long it is looked whether another node got the receipt that is waited for; then after
 /// twice as long, and so on.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
@@ -110,13 +91,16 @@ async fn attempt<O: Owner>(
         drop(waiter);
         return waiting::queue_up(app, leg).await;
     }
+    // Another node took it for lost while this one stood still, and goes on from there.
+    if app.now() >= leg.attempt.lease_until && !is_mine_still(app, leg).await {
+        return Err(Unwritten::Stale);
+    }
     let Some(Answer { outcome, permit }) = submit(app, leg).await else {
         drop(waiter);
         return waiting::queue_up(app, leg).await;
     };
     // Due work took it for lost, perhaps. What the carrier says counts all the same.
-    if app.now() >= leg.attempt.lease_until && !catch_up(app, leg, |now| now.state.is_held()).await
-    {
+    if app.now() >= leg.attempt.lease_until && !counts_still(app, leg, &outcome).await {
         return Err(Unwritten::Stale);
     }
     // Nobody knows more than due work did, and when it looks again stands.
@@ -159,19 +143,6 @@ async fn reroute<O: Owner>(app: &App, leg: &mut Leg<O>, lane: &Lane) -> Result<b
     Ok(true)
 }
 
-/// What a carrier said. The permit is kept until that is durable: what a crash sends twice is
-/// what holds permits, so their number bounds it.
-struct Answer {
-    outcome: Outcome,
-    permit: Option<Permit>,
-}
-
-impl Answer {
-    fn without_permit(answered: Answered) -> Self {
-        Self { outcome: answered.outcome, permit: None }
-    }
-}
-
 /// The carrier answered; the answer is settled anew where another took the attempt for lost
 /// meanwhile.
 async fn answered_at_last<O: Owner>(
@@ -185,7 +156,7 @@ async fn answered_at_last<O: Owner>(
     for _ in 0..STALE_TRIES {
         let answer = Answer { outcome: outcome.clone(), permit: permit.take().flatten() };
         match answered(app, leg, answer, waiter, wait).await {
-            Err(Unwritten::Stale) if catch_up(app, leg, |now| now.state.is_held()).await => {}
+            Err(Unwritten::Stale) if counts_still(app, leg, &outcome).await => {}
             done => return done,
         }
     }
@@ -256,8 +227,22 @@ async fn answered<O: Owner>(
 /// Another node was faster with a receipt that says no more than the answer did: the request goes
 /// on to wait for one that does. Answers whether that is so.
 async fn is_accepted<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
-    let tries = leg.attempt.tries;
-    catch_up(app, leg, |now| now.state == State::Accepted && now.tries == tries).await
+    let then = leg.attempt.clone();
+    catch_up(app, leg, |now| now.state == State::Accepted && now.is_same_try(&then)).await
+}
+
+/// Whether nobody took an attempt away whose lease has ended.
+async fn is_mine_still<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
+    let then = leg.attempt.clone();
+    catch_up(app, leg, |now| now.state == then.state && now.is_same_try(&then)).await
+}
+
+/// Whether an answer counts though another moved the attempt meanwhile. That the carrier has the
+/// message always does; that it has not says nothing of a copy which another node sends by now.
+async fn counts_still<O: Owner>(app: &App, leg: &mut Leg<O>, outcome: &Outcome) -> bool {
+    let then = leg.attempt.clone();
+    let has_it = matches!(outcome, Outcome::Accepted { .. } | Outcome::InParts { .. });
+    catch_up(app, leg, |now| now.state.is_held() && (has_it || now.is_same_try(&then))).await
 }
 
 /// Another moved the attempt, or may have: where it stands so that this one goes on with it, it is
@@ -411,83 +396,4 @@ async fn heard_of<O: Owner>(
             Next::Nothing(Carried::Stands)
         }
     })
-}
-
-/// Hands the message to the carrier, again while it throttles; `None` = its lane has no room.
-async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Option<Answer> {
-    let Attempt { account, carrier, channel, priority, .. } = &leg.attempt;
-    let Some(message) = O::content(app, &leg.message, &leg.attempt) else {
-        return Some(Answer::without_permit(content_gone()));
-    };
-    let Some(lane) = app.carriers.lane(carrier) else {
-        return Some(Answer::without_permit(no_carrier()));
-    };
-    let (mut tries, since) = (1, Instant::now());
-    loop {
-        let permit = lane.take(account.as_str(), *priority, PATIENCE).await?;
-        let Answered { outcome, transcript } = hand_over(app, *channel, &message, &permit).await;
-        let after_ms = match &outcome {
-            // Whoever waits for it is better served by another.
-            Outcome::Refused { class, .. }
-                if tries < TRIES
-                    && since.elapsed() < THROTTLED_FOR
-                    && failover::inline(app, leg, *class).is_none() =>
-            {
-                class.after_ms()
-            }
-            _ => None,
-        };
-        let Some(after_ms) = after_ms else {
-            leg.transcript = transcript;
-            return Some(Answer { outcome, permit: Some(permit) });
-        };
-        drop(permit);
-        tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
-        tries += 1;
-    }
-}
-
-fn no_carrier() -> Answered {
-    Outcome::Refused { class: Refusal::Down, code: "no_carrier".to_owned() }.into()
-}
-
-fn content_gone() -> Answered {
-    Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }.into()
-}
-
-/// The second try of a message of unknown fate, by itself; but a carrier that is slow to answer
-/// holds up the next one for a second only.
-async fn once_more(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
-    let turn = permit.lane().second_try().await;
-    let is_here = async {
-        while permit.lane().presence() != Presence::Here && !app.is_draining() {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    // What comes of it is the carrier's answer.
-    let _in_time = tokio::time::timeout(LINK, is_here).await;
-    let mut answered = std::pin::pin!(hand_over(app, channel, message, permit));
-    if let Ok(answered) = tokio::time::timeout(TURN, &mut answered).await {
-        return answered;
-    }
-    drop(turn);
-    answered.await
-}
-
-/// Spends a permit on a submission.
-async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
-    let carrier = permit.carrier();
-    permit.weigh(message.content.parts());
-    let since = Instant::now();
-    let (name, channel) = (carrier.name(), channel.as_str());
-    let span =
-        tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
-    let answered = carrier.submit_on_record(message).instrument(span).await;
-    let (took, outcome) = (since.elapsed(), &answered.outcome);
-    let subject = Subject { account: &message.account_id, to: message.to.as_str() };
-    permit.lane().note(outcome, subject, took);
-    let seconds = took.as_secs_f64();
-    let submitted = Submitted { channel, carrier: name, outcome: outcome.as_str(), seconds };
-    app.metrics.submission(submitted);
-    answered
 }

@@ -36,13 +36,9 @@ where
         let Ok(value) = read().await else { continue };
         // Last, since its lease may have ended meanwhile.
         if let Ok(now) = sql::attempt(app, &attempt.account, &attempt.id).await {
-            return now.filter(|now| is_same(now, attempt)).map(|_| value);
+            let is_mine = |now: &Attempt| now.state == State::Sending && now.is_same_try(attempt);
+            return now.filter(is_mine).map(|_| value);
         }
     }
     None
-}
-
-/// Whether nobody took it since.
-fn is_same(now: &Attempt, then: &Attempt) -> bool {
-    now.state == State::Sending && (now.tries, now.resends) == (then.tries, then.resends)
 }

@@ -38,6 +38,7 @@ mod settle;
 mod store;
 mod stranded;
 mod submissions;
+mod submit;
 mod waiting;
 
 use std::future::Future;
@@ -181,6 +182,12 @@ pub struct NewLeg<'a> {
 }
 
 impl Attempt {
+    /// Whether nothing was submitted between two readings of it.
+    #[must_use]
+    pub fn is_same_try(&self, other: &Self) -> bool {
+        (self.tries, self.resends) == (other.tries, other.resends)
+    }
+
     /// An attempt that is about to be submitted inline; [`open`] makes it so. The message's own row
     /// keeps the time.
     #[must_use]

@@ -400,7 +400,7 @@ pub(super) async fn postpone(app: &App, attempt: &Attempt, after_ms: u64) {
     }
     // Another node took it for lost meanwhile; the carrier says that it did not get it.
     let now = sql::attempt(app, &attempt.account, &attempt.id).await.ok().flatten();
-    let is_lost = |now: &Attempt| now.state == State::Unknown && now.tries == attempt.tries;
+    let is_lost = |now: &Attempt| now.state == State::Unknown && now.is_same_try(attempt);
     if let Some(now) = now.filter(is_lost) {
         let _lost = wait_for(app, &now, after_ms).await;
     }

@@ -25,12 +25,14 @@ const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, obj
      $16, $17) ON CONFLICT DO NOTHING /*BULK*/");
 const SHIFT: Sql =
     Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
-     WHERE account_id = $4 AND attempt_id = $5 AND state = $6 /*BULK*/");
+     WHERE account_id = $4 AND attempt_id = $5 AND state = $6 AND tries = $7 AND resends = $8 \
+     /*BULK*/");
 const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
      next_at = $3, tries = $4, resends = $5, carrier = $6, refused_by = $7 WHERE account_id = $8 \
-     AND attempt_id = $9 AND state = $10");
+     AND attempt_id = $9 AND state = $10 AND tries = $11 AND resends = $12");
 const REROUTE: Sql = Sql("UPDATE attempts SET carrier = $1, refused_by = $2, lease_until = $3, \
-     state = 'sending' WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
+     state = 'sending' WHERE account_id = $4 AND attempt_id = $5 AND state = $6 AND tries = $7 \
+     AND resends = $8");
 const KEEP_TRANSCRIPT: Sql =
     Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3 /*BULK*/");
 /// An account with something in a lane's queue, in their order.
@@ -220,6 +222,7 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt)
 }
 
 /// Moves an attempt from the state it was read in, out of any queue; refused if another was faster.
+/// The counts tell one submission from the next: both are `sending`, perhaps at different nodes.
 pub(super) fn shift(
     set: &mut WriteSet,
     attempt: &Attempt,
@@ -227,8 +230,8 @@ pub(super) fn shift(
     error: Option<&str>,
     next_at: Option<Millis>,
 ) {
-    let args =
-        args![to.as_str(), error, next_at, &attempt.account, &attempt.id, attempt.state.as_str()];
+    let Attempt { account, id, state, tries, resends, .. } = attempt;
+    let args = args![to.as_str(), error, next_at, account, id, state.as_str(), *tries, *resends];
     set.guard(SHIFT, args, STALE);
 }
 
@@ -277,7 +280,9 @@ pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>
         list(refused_by),
         &attempt.account,
         &attempt.id,
-        attempt.state.as_str()
+        attempt.state.as_str(),
+        attempt.tries,
+        attempt.resends
     ];
     set.guard(PUT_BACK, args, STALE);
 }
@@ -286,7 +291,9 @@ pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>
 /// another was faster.
 pub(super) fn reroute(set: &mut WriteSet, next: &Attempt) {
     let Attempt { carrier, refused_by, lease_until, account, id, state, .. } = next;
-    let args = args![carrier, list(refused_by), *lease_until, account, id, state.as_str()];
+    let (refused_by, state) = (list(refused_by), state.as_str());
+    let (tries, resends) = (next.tries, next.resends);
+    let args = args![carrier, refused_by, *lease_until, account, id, state, tries, resends];
     set.guard(REROUTE, args, STALE);
 }
 

@@ -248,20 +248,11 @@ impl Hub {
         }
     }
 
-    /// The same for all topics.
-    pub fn news_everywhere(&self) {
-        self.news_where(|_| true);
-    }
-
     /// The same for all topics where a socket asked for a feature.
     pub fn news_for(&self, feature: u8) {
-        self.news_where(|topic| topic.wants(feature));
-    }
-
-    fn news_where(&self, is_wanted: impl Fn(&Topic) -> bool) {
         let mut inner = self.inner();
         let Inner { topics, dirty, .. } = &mut *inner;
-        let wanted = topics.iter().filter(|(_, topic)| is_wanted(topic));
+        let wanted = topics.iter().filter(|(_, topic)| topic.wants(feature));
         dirty.extend(wanted.map(|(name, _)| name.clone()));
         drop(inner);
         self.bell.notify_one();
@@ -339,6 +330,12 @@ impl Hub {
             let Present { user, staff } = room.told;
             room.told = Present { user: user || come.user, staff: staff || come.staff };
         }
+    }
+
+    /// Whether anybody listens to a topic.
+    #[must_use]
+    pub fn has(&self, topic: &str) -> bool {
+        self.inner().topics.contains_key(topic)
     }
 
     /// All topics that somebody listens to.

@@ -18,6 +18,7 @@ on_every_engine!(
     what_is_out_of_time_never_goes_out,
     what_the_carrier_had_stays_paid_where_its_owner_says_so,
     an_answer_counts_that_comes_after_the_lease,
+    a_refusal_says_nothing_of_another_nodes_copy,
     a_settlement_that_cannot_be_written_is_found_again,
     what_a_carrier_refuses_for_now_goes_out_by_the_next,
     what_all_carriers_refuse_goes_round_again_later,
@@ -181,6 +182,43 @@ async fn an_answer_counts_that_comes_after_the_lease(world: &World) {
     let page = world.metrics().await.ok();
     let counted = "estafette_settlements_unwritten_total{cause=\"refused\"} 0";
     assert!(page.text.contains(counted), "a lost race is no fault: {}", page.text);
+}
+
+/// Another node took it for lost and has a copy of its own under way when this one is answered.
+async fn a_refusal_says_nothing_of_another_nodes_copy(world: &World) {
+    let copy = store::Sql(
+        "UPDATE attempts SET node = 7, tries = 2, resends = 1, lease_until = $1 \
+         WHERE object_id = $2",
+    );
+    let scene = scene(world, 4, false).await;
+    let db = world.app(estafette::app::Env::Live).await.db.clone();
+    let refusals = [
+        ("throttled", refused(Refusal::Throttled { after_ms: 1 })),
+        ("retry when down", refused(Refusal::Down)),
+        ("dead", refused(Refusal::Permanent)),
+        ("lost", Outcome::Unknown),
+    ];
+    for (index, (id, answer)) in refusals.into_iter().enumerate() {
+        scene.send(id, NOW).await;
+        scene.sms.until_given(index + 1).await;
+        let mut set = store::WriteSet::of("story");
+        set.push(copy, store::args![world.now() + 600_000, id]);
+        db.commit(set).await.unwrap();
+        scene.sms.answer([answer]);
+        scene.sms.gate.add_permits(1);
+        eventually(async || scene.sms.answers.lock().unwrap().is_empty().then_some(())).await;
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(scene.attempt(id).await, ("sending".to_owned(), 2, 1), "{id}");
+    }
+    assert_eq!(scene.ada.balance().await, 996, "held for the copies");
+    // Control: that the carrier has it is news of any copy.
+    scene.send("note", NOW).await;
+    scene.sms.until_given(5).await;
+    let mut set = store::WriteSet::of("story");
+    set.push(copy, store::args![world.now() + 600_000, "note"]);
+    db.commit(set).await.unwrap();
+    scene.open_the_gate();
+    scene.until("note", "accepted").await;
 }
 
 async fn a_settlement_that_cannot_be_written_is_found_again(world: &World) {

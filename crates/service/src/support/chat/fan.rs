@@ -50,6 +50,9 @@ pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
             };
             if let Err(error) = neighbour.beat(&app).await {
                 tracing::warn!(%error, "other nodes were not told that this one is alive");
+                pause = AGAIN;
+            } else if neighbour.is_behind() {
+                pause = SOON;
             }
         } else {
             // There is nobody to be told who left.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ::store::{CommitError, FromRow, Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
+use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::frames;
@@ -26,6 +27,10 @@ const LAPSE: Duration = Duration::from_secs(12);
 const ALIVE: Reject = Reject("chat_node_alive");
 /// Rows taken at a time.
 const CHUNK: i64 = 500;
+/// Tickets watched anew, or given up, at a time: between them news goes on.
+const SLICE: usize = 128;
+/// Tickets watched anew at the same time.
+const PARALLEL: usize = 16;
 
 /// Says that this node has sockets of a ticket, and which side has come. What is committed before
 /// it returns can be read then; what is committed later is told.
@@ -130,6 +135,8 @@ pub(super) struct Neighbour {
     alive: Vec<i64>,
     /// Tickets that nobody here listens to any more, and whose they are.
     left: Vec<(String, String)>,
+    /// Tickets that are still to be watched anew, and whose they are.
+    back: Vec<(String, String)>,
 }
 
 impl Neighbour {
@@ -153,20 +160,8 @@ impl Neighbour {
 
     /// Says that this node is alive, when it is time; takes back what it does not watch any more.
     pub(super) async fn beat(&mut self, app: &App) -> Result<(), CommitError> {
-        self.left.append(&mut app.sockets.take_left());
-        if !self.left.is_empty() {
-            let mut set = WriteSet::of("chat");
-            for (ticket, account) in &self.left {
-                set.push(sql::UNWATCH, args![ticket.as_str(), app.node]);
-                let account = AccountId::stored(account.clone());
-                let ticket = TicketId::stored(ticket.clone());
-                leave_mail(app, &mut set, &account, &ticket, None);
-            }
-            app.db.commit(set).await?;
-            app.db.nudge();
-            let left = std::mem::take(&mut self.left);
-            self.watch_again(app, &left).await?;
-        }
+        self.give_up(app).await?;
+        self.come_back(app).await?;
         let now = Instant::now();
         let since = self.last_beat.map(|last| now - last);
         if since.is_some_and(|since| since < BEAT) || app.sockets.is_empty() {
@@ -177,7 +172,8 @@ impl Neighbour {
         app.db.commit(set).await?;
         self.last_beat = Some(now);
         if since.is_some_and(|since| since > LAPSE) {
-            self.come_back(app).await?;
+            // Others counted this node as dead: all sockets read what they missed.
+            self.back = app.sockets.topics();
         }
         self.look_around(app).await?;
         bury(app, app.now() - MINUTE).await
@@ -194,27 +190,52 @@ impl Neighbour {
         Ok(())
     }
 
-    /// Whoever came back to a ticket while it was taken back is told of again.
-    async fn watch_again(&self, app: &App, left: &[(String, String)]) -> Result<(), CommitError> {
-        for (ticket, account) in app.sockets.topics() {
-            if left.iter().any(|(topic, _)| *topic == ticket) {
-                app.sockets.set_told(&ticket, Present::default());
-                let (id, account) = (TicketId::stored(ticket), AccountId::stored(account));
-                watch(app, &account, &id, Present::default()).await?;
-            }
+    /// Whether tickets are still to be watched anew or given up: the next beat is not to wait.
+    pub(super) fn is_behind(&self) -> bool {
+        !(self.back.is_empty() && self.left.is_empty())
+    }
+
+    /// Takes back some of what nobody here listens to any more.
+    async fn give_up(&mut self, app: &App) -> Result<(), CommitError> {
+        self.left.append(&mut app.sockets.take_left());
+        let kept = self.left.len().saturating_sub(SLICE);
+        if kept == self.left.len() {
+            return Ok(());
         }
+        let mut set = WriteSet::of("chat");
+        for (ticket, account) in &self.left[kept..] {
+            set.push(sql::UNWATCH, args![ticket.as_str(), app.node]);
+            let account = AccountId::stored(account.clone());
+            let ticket = TicketId::stored(ticket.clone());
+            leave_mail(app, &mut set, &account, &ticket, None);
+        }
+        app.db.commit(set).await?;
+        app.db.nudge();
+        // Whoever came back to a ticket meanwhile is told of again.
+        self.back.extend(self.left.drain(kept..));
         Ok(())
     }
 
-    /// After a pause in which this node counted as dead: all sockets read what they missed.
-    async fn come_back(&self, app: &App) -> Result<(), CommitError> {
-        for (ticket, account) in app.sockets.topics() {
-            app.sockets.set_told(&ticket, Present::default());
-            let (ticket, account) = (TicketId::stored(ticket), AccountId::stored(account));
-            watch(app, &account, &ticket, Present::default()).await?;
+    /// Watches some tickets anew, of those that somebody listens to. What fails stays.
+    async fn come_back(&mut self, app: &App) -> Result<(), CommitError> {
+        let kept = self.back.len().saturating_sub(SLICE);
+        let mut some = self.back.split_off(kept);
+        some.retain(|(ticket, _)| app.sockets.has(ticket));
+        let watched = stream::iter(some.into_iter().map(|of| async move {
+            app.sockets.set_told(&of.0, Present::default());
+            let (ticket, account) =
+                (TicketId::stored(of.0.clone()), AccountId::stored(of.1.clone()));
+            watch(app, &account, &ticket, Present::default()).await.map_err(|error| (of, error))
+        }));
+        let mut first_error = Ok(());
+        let mut watched = watched.buffer_unordered(PARALLEL);
+        while let Some(outcome) = watched.next().await {
+            if let Err((of, error)) = outcome {
+                self.back.push(of);
+                first_error = Err(error);
+            }
         }
-        app.sockets.news_everywhere();
-        Ok(())
+        first_error
     }
 }
 
