@@ -1,11 +1,16 @@
 //! Live chat over two nodes on one database, from outside.
 
+use std::time::Duration;
+
+use estafette::app::Env;
 use estafette::wiring;
 use serde_json::json;
+use store::{Sql, WriteSet, args};
 
 use super::chat::{Next, Socket};
 use super::{answer, change, open, write};
-use crate::world::{Engine, World};
+use crate::world::faults::How;
+use crate::world::{Engine, World, eventually};
 
 /// Who is there and who types is known at every node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,5 +82,46 @@ async fn sockets_at_two_nodes_hear_each_other() {
     other.stop().await;
     assert_eq!(again.next().await, Next::Closed(1012));
     assert_eq!(here.said().await, "while away");
+    world.finish().await;
+}
+
+/// A node stands still for so long that another one buries it, and its first word fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_taken_for_dead_hears_everything_again() {
+    const FORGOTTEN: Sql = Sql("DELETE FROM chat_watchers WHERE ticket_id = $1");
+    const WATCHED: Sql = Sql("SELECT node FROM chat_watchers WHERE ticket_id = $1");
+    let world = World::new(Engine::Postgres).await;
+    let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+    let other = wiring::start(service).await.unwrap();
+    let ada = world.account("ada").await;
+    let mut here = Vec::new();
+    for name in ["a", "b", "c"] {
+        let id = open(&ada, name, "m").await;
+        let mut socket = Socket::user(&ada, &id, &ada.token, "").await;
+        write(&ada, &id, "before").await.ok();
+        assert_eq!(socket.said().await, "before");
+        here.push((id, socket));
+    }
+    let still = world.faults.hold("INSERT INTO chat_nodes");
+    still.came().await;
+    tokio::time::sleep(Duration::from_millis(12_500)).await;
+    let db = world.app(Env::Sandbox).await.db.clone();
+    for (id, _) in &here {
+        let mut set = WriteSet::of("story");
+        set.push(FORGOTTEN, args![id.as_str()]);
+        db.commit(set).await.unwrap();
+    }
+    world.faults.plan("INSERT INTO chat_watchers", How::Unavailable, 2);
+    still.let_go();
+    for (id, socket) in &mut here {
+        eventually(async || db.row::<(i64,)>(WATCHED, args![id.as_str()]).await.unwrap().map(drop))
+            .await;
+        let path = format!("/v1/support/tickets/{id}/ws?token={}", ada.token);
+        let mut there = Socket::open(other.addresses.sandbox, &path, None).await.unwrap();
+        there.send(json!({"message": "by the other"})).await;
+        assert_eq!(socket.said().await, "by the other");
+    }
+    assert_eq!(world.faults.left(), 0);
+    other.stop().await;
     world.finish().await;
 }
