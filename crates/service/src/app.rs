@@ -11,7 +11,7 @@ use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::{Db, WriteSet};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
@@ -300,6 +300,8 @@ pub struct Shared {
     pub draining: AtomicBool,
     /// Rung when that begins.
     pub drains: Notify,
+    /// Why this process must not go on, once that is so.
+    pub given_up: SetOnce<String>,
 }
 
 /// What handlers and jobs work with.
@@ -348,6 +350,13 @@ impl App {
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
         self.drains.notify_waiters();
+    }
+
+    /// This process would do harm if it went on: it stops, and says why.
+    pub fn give_up(&self, why: String) {
+        if self.given_up.set(why).is_ok() {
+            self.drain();
+        }
     }
 
     /// Waits so many milliseconds, or until the process stops.

@@ -23,6 +23,7 @@ on_every_engine!(
     a_database_that_lost_its_keys_takes_no_other_one,
     no_key_is_dropped_by_a_clock_that_is_not_believed,
     what_guests_repeat_is_known_under_the_new_key,
+    a_node_without_the_key_that_writes_stops,
 );
 
 /// Its own id, as a new database would remember it.
@@ -86,6 +87,15 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let renewed = ada.desk("POST", &format!("/v1/webhooks/{}/rotate-secret", hook.word("id")));
     renewed.json(json!({})).await.ok();
 
+    // A node that was cut off writes with the old one still.
+    let mut set = WriteSet::of("story");
+    set.push(Sql(seen), args![&old_id, world.now()]);
+    app.db.commit(set).await.unwrap();
+    let refused = rotation::drop_former(&app, By::CLI).await;
+    assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes == &[4242]), "{refused:?}");
+    let mut set = WriteSet::of("story");
+    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
+    app.db.commit(set).await.unwrap();
     let early = rotation::drop_former(&app, By::CLI).await;
     assert!(matches!(early, Err(Error::TooEarly { .. })), "{early:?}");
     // Who has only the new key cannot start yet.
@@ -118,6 +128,37 @@ async fn a_dropped_key_is_no_new_one(world: &World, new: &str, dropped: &str) {
     assert!(matches!(refused, Err(Error::NoNewKey { .. })), "{refused:?}");
     assert_eq!(rotation::unused(&second.live).await.unwrap(), [dropped]);
     second.close().await;
+}
+
+/// It was cut off for so long that a rotation went on without it.
+async fn a_node_without_the_key_that_writes_stops(world: &World) {
+    let app = world.app(Env::Sandbox).await;
+    let mut config = world.config().clone();
+    let given = config.master_key.expose().to_owned();
+    let file = || std::fs::read_to_string(world.folder().join("master.key")).unwrap();
+    let old = if given.is_empty() { file() } else { given };
+    config.master_key = estafette::kit::secret::Secret::new(format!("{}\n{old}", "c3".repeat(32)));
+    let other = wiring::open(config, world.clock().clone()).unwrap();
+    other.migrate().await.unwrap();
+    let key_id = rotation::new_key(&other.live).await.unwrap();
+    let patience = Duration::from_mins(1);
+    let rotating = rotation::turn_to(&other.live, &key_id, patience, By::CLI, &|_| ());
+    let silence = async {
+        loop {
+            let mut set = WriteSet::of("story");
+            set.push(Sql("DELETE FROM nodes"), args![]);
+            app.db.commit(set).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        turned = rotating => turned.unwrap(),
+        () = silence => {}
+    }
+    let why = eventually(async || app.given_up.get().cloned()).await;
+    assert!(why.contains(&key_id), "{why}");
+    assert!(app.is_draining(), "it takes no more work");
+    other.close().await;
 }
 
 /// Dropped once the witness of the process that serves has seen the time pass.

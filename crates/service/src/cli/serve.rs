@@ -46,10 +46,17 @@ pub(super) async fn run(
             tracing::warn!("{unwritten}");
         }
     }
-    told_to_stop().await;
+    let gave_up = tokio::select! {
+        () = told_to_stop() => None,
+        why = running.gave_up() => Some(why),
+    };
     tracing::info!("stopping");
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
-    Ok(stop(running).await)
+    let code = stop(running).await;
+    match gave_up {
+        Some(why) => anyhow::bail!(why),
+        None => Ok(code),
+    }
 }
 
 async fn start(config: Config) -> anyhow::Result<wiring::Running> {

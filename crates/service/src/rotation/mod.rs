@@ -394,10 +394,13 @@ pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
 /// Forgets former keys, once nothing can need them any more. Answers their ids.
 ///
 /// # Errors
-/// [`Error::TooEarly`], [`Error::ClockAhead`]; see [`Error`].
+/// [`Error::Unaware`], [`Error::TooEarly`], [`Error::ClockAhead`]; see [`Error`].
 pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
-    reseal(app, &|_| ()).await?;
     let rows = keys(&app.db).await?;
+    let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
+    // One that was cut off during the rotation, and came back, may write with the former key.
+    all_nodes(app, Duration::ZERO, |node| node.writes == current.key_id).await?;
+    reseal(app, &|_| ()).await?;
     // What is dropped is gone, so the clock is not asked alone, as with all that goes for its age.
     let judged = chores::judge(&app.db, &app.clock).await?;
     let mut dropped = Vec::new();

@@ -56,6 +56,11 @@ async fn look(app: &App, fault: &mut String) -> Said {
         None => Ok(()),
     };
     let followed = match follow(app).await {
+        // What others wrote does not open here, and what is written here does not open there.
+        Err(Error::Key(error @ KeyError::Missing { .. })) => {
+            app.give_up(error.to_string());
+            Err(error.to_string())
+        }
         Err(Error::Key(error)) => Err(error.to_string()),
         Ok(Some(strange)) => Err(strange),
         // A database that is away says so elsewhere.

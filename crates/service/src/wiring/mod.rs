@@ -148,6 +148,7 @@ pub fn open_through(
         handsets,
         draining: AtomicBool::new(false),
         drains: tokio::sync::Notify::new(),
+        given_up: tokio::sync::SetOnce::new(),
         db,
         vault,
         config,
@@ -449,6 +450,12 @@ impl Running {
     #[must_use]
     pub fn service(&self) -> &Service {
         &self.service
+    }
+
+    /// Returns when this process must not go on, with the reason. It takes no work from then on, and
+    /// is to be stopped.
+    pub async fn gave_up(&self) -> String {
+        self.service.live.given_up.wait().await.clone()
     }
 
     /// Does the work of an environment that is due now, and says how much there was.
