@@ -169,7 +169,7 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
 }
 
 /// A member of the operator's staff.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Staff {
     /// Who it is.
     pub id: StaffId,

@@ -309,18 +309,22 @@ pub async fn find(app: &App, account: &AccountId, id: &EventId) -> Result<Option
     app.db.row(store::BY_ID, args![account, id]).await
 }
 
-/// Deletes events from before an instant; answers how many. Account by account along the primary
+/// Deletes events from before an instant, of each environment; answers how many. Account by account along the primary
 /// key: an index by age would have to be kept by every send.
 ///
 /// # Errors
 /// See [`Fault`].
-pub async fn forget_before(app: &App, turn: &Turn, before: Millis) -> Result<u64, Fault> {
-    let before = EventId::bound(before);
+pub async fn forget_before(
+    app: &App,
+    turn: &Turn,
+    before: impl Fn(Env) -> Millis,
+) -> Result<u64, Fault> {
     let mut deleted = 0;
     let mut accounts = Accounts::default();
     while turn.breathe().await
-        && let Some(account) = accounts.next(app).await?
+        && let Some((account, env)) = accounts.next_with_env(app).await?
     {
+        let before = EventId::bound(before(env));
         let old: Option<(EventId,)> = app.db.row(store::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, app.config.retention.chunk];

@@ -65,9 +65,11 @@ pub(super) const BY_ID: Sql = Sql("SELECT account_id, event_id, kind, object_id,
 pub(super) const ALL_BETWEEN: Sql = Sql("SELECT account_id, event_id, kind, object_id, sequence, \
      state, body FROM events WHERE account_id = $1 AND event_id > $2 AND event_id <= $3 \
      ORDER BY event_id LIMIT $4");
-/// What named somebody does not any more; the object is shown as it is now.
-pub(super) const ERASE: Sql =
-    Sql("UPDATE events SET state = '', body = NULL WHERE account_id = $1 AND event_id = $2");
+/// What named somebody does not any more; the object is shown as it is now. The state is blank, and
+/// another blank one each time: who has read it before cannot keep what it said.
+pub(super) const ERASE: Sql = Sql("UPDATE events SET body = NULL, \
+     state = CASE WHEN TRIM(state) = '' THEN state || ' ' ELSE ' ' END \
+     WHERE account_id = $1 AND event_id = $2");
 /// The event is made anew from its object and what was so. Its state says the same with a space
 /// more: who has read it before cannot keep what it said.
 pub(super) const REDRAW: Sql = Sql("UPDATE events SET body = NULL, state = state || ' ' \

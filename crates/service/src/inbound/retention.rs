@@ -76,11 +76,17 @@ impl Erased {
     }
 }
 
-/// Deletes what a person sent to an account, and `Idempotency-Key`s that stand for it.
+/// Deletes what a person sent to an account, and `Idempotency-Key`s that stand for it. What was
+/// deleted is added to `objects`: what shows it is to go as well.
 ///
 /// # Errors
 /// See [`Fault`]. What was not reached yet is found by doing it again.
-pub async fn erase(app: &App, account: &AccountId, person: &Msisdn) -> Result<Erased, Fault> {
+pub async fn erase(
+    app: &App,
+    account: &AccountId,
+    person: &Msisdn,
+    objects: &mut BTreeSet<String>,
+) -> Result<Erased, Fault> {
     let mut erased = Erased::default();
     loop {
         let rows = kept(app, account, person, app.config.retention.chunk).await?;
@@ -88,15 +94,16 @@ pub async fn erase(app: &App, account: &AccountId, person: &Msisdn) -> Result<Er
             return Ok(erased);
         }
         let digits = person.e164().trim_start_matches('+');
-        let objects: HashSet<&str> = rows.iter().map(|(_, upstream)| upstream.as_str()).collect();
+        let sent: HashSet<&str> = rows.iter().map(|(_, upstream)| upstream.as_str()).collect();
         // Keys go first: without the messages nothing would lead to them any more.
-        let is_meant = |key: &str, object: &str| objects.contains(object) || key.contains(digits);
+        let is_meant = |key: &str, object: &str| sent.contains(object) || key.contains(digits);
         let keys = erase_idempotency_keys::<Fault>(app, account, is_meant).await?;
         let mut set = WriteSet::of(account.as_str());
         for (id, _) in &rows {
             set.push(sql::DELETE, args![account, id]);
         }
         app.db.commit(set).await?;
+        objects.extend(rows.iter().map(|(id, _)| id.as_str().to_owned()));
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         app.metrics.deleted("inbound", count);
         erased.add(Erased { messages: count, idempotency_keys: keys });
@@ -109,7 +116,7 @@ pub async fn erase(app: &App, account: &AccountId, person: &Msisdn) -> Result<Er
 /// See [`Fault`].
 pub async fn erase_parked(app: &App, person: &Msisdn) -> Result<Erased, Fault> {
     erase_parts(app, person).await?;
-    erase(app, &nobody(), person).await
+    erase(app, &nobody(), person, &mut BTreeSet::new()).await
 }
 
 /// A number that the numbering plans do not know (any more) is kept as the carrier wrote it.

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, oneshot};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -21,6 +22,10 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::task;
+
+/// Erasures that a node works on at the same time.
+static TURNS: Semaphore = Semaphore::const_new(4);
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -89,8 +94,9 @@ impl From<Erased> for ErasureView {
 ///
 /// Their phone number or email address goes from everything that was sent to it or by it. Open
 /// passcodes, and SMS and emails that are not sent yet, end, and what is held for them is given
-/// back. Doing it again changes nothing, so a request without an answer may simply be repeated;
-/// with the same `Idempotency-Key` the repeat is told what the first request found. What the person
+/// back. Doing it again changes nothing, so a request without an answer may simply be repeated.
+/// An erasure that takes longer than its request may (504) goes on behind it; with the same
+/// `Idempotency-Key` a repeat is told what it found, once it is done. What the person
 /// is sent from then on is kept again. That they opted out, or are not to be written to, stays
 /// known, by a keyed hash.
 #[utoipa::path(
@@ -113,10 +119,20 @@ async fn erase_recipient(
     // What is kept of the request is a keyed hash, for a day, and how much was found.
     let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
     let fresh = async |claim: Claim| {
-        let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
-        let view = ErasureView::from(erased);
-        claim.keep(&app, "erasure", &serde_json::json!(view).to_string()).await?;
-        Ok(view)
+        let turn = TURNS.acquire().await.map_err(|_| Code::InternalError)?;
+        let (app, staff) = (app.clone(), staff.clone());
+        let (recipient, account) = (recipient.clone(), account.clone());
+        let (tell, told) = oneshot::channel();
+        // A request that ends before it does not end it.
+        task::spawn(async move {
+            let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await;
+            let told = tell.send(keep(&app, &claim, erased).await);
+            if let Err(Err(unheard)) = told {
+                tracing::error!(code = unheard.code().as_str(), "an erasure failed; repeat it");
+            }
+            drop(turn);
+        });
+        told.await.map_err(|_| Code::InternalError)?
     };
     let again = async |seen: Seen| {
         let view = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
@@ -124,6 +140,17 @@ async fn erase_recipient(
     };
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(Json).into_response())
+}
+
+/// Keeps what was found for repeats of the request.
+async fn keep(
+    app: &App,
+    claim: &Claim,
+    erased: Result<super::Erased, Error>,
+) -> Result<ErasureView, Problem> {
+    let view = ErasureView::from(erased?);
+    claim.keep(app, "erasure", &serde_json::json!(view).to_string()).await?;
+    Ok(view)
 }
 
 fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> {

@@ -242,9 +242,10 @@ pub async fn erase(
     Ok(erased)
 }
 
-/// Room by room: the events that show what was sent to and by the person or the tickets that name
-/// them, and what receivers answered to those; then that itself. Events that happened meanwhile are
-/// gone through once more.
+/// What was sent to the person first, so that nothing more goes out: a pseudonym leads to it when an
+/// erasure that stopped is repeated. Then the events that show this, what they wrote, or tickets
+/// that name them, and what receivers answered to those; then that itself. Events that happened
+/// meanwhile are gone through once more.
 ///
 /// Boxed, as it is long and awaited in several places: each would be compiled with all of it.
 fn of_account<'a>(
@@ -261,18 +262,16 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
         Person::Email(address) => return of_mailbox(app, account, address).await,
     };
     let number = recipient.e164();
-    let mut objects = of_otp::challenges_of(app, account, number).await?;
-    objects.append(&mut of_sms::messages_of(app, account, number).await?);
-    objects.append(&mut of_chatapp::objects_of(app, account, number).await?);
-    objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
-    objects.append(&mut of_support::naming(app, account, Known::Number(number)).await?);
-    // First the events: an erasure that stops here finds the objects again when it is repeated.
-    erase_events(app, account, number, &objects).await?;
     follow_the_fence(app).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
     let chatapp = of_chatapp::erase(app, account, number).await?;
-    let inbound = of_inbound::erase(app, account, recipient).await?;
+    let mut objects = sent_to(app, account, number).await?;
+    objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
+    objects.append(&mut of_support::naming(app, account, Known::Number(number)).await?);
+    // Before what leads to them is gone: an erasure that stops here finds it again.
+    erase_events(app, account, number, &objects).await?;
+    let inbound = of_inbound::erase(app, account, recipient, &mut objects).await?;
     let mut wiped = of_support::erase(app, account, Known::Number(number)).await?;
     objects.append(&mut wiped.objects);
     erase_events(app, account, number, &objects).await?;
@@ -282,6 +281,14 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     let emails = of_emails::Erased::default();
     let ticket_messages = wiped.messages;
     Ok(Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages })
+}
+
+/// What was sent to a number, also what names its pseudonym by now.
+async fn sent_to(app: &App, account: &AccountId, number: &str) -> Result<BTreeSet<String>, Error> {
+    let mut objects = of_otp::challenges_of(app, account, number).await?;
+    objects.append(&mut of_sms::messages_of(app, account, number).await?);
+    objects.append(&mut of_chatapp::objects_of(app, account, number).await?);
+    Ok(objects)
 }
 
 /// A command has no upkeep beside it, and what was before may have taken long: what is given back
@@ -296,18 +303,17 @@ async fn of_mailbox(
     account: &AccountId,
     address: &email::Address,
 ) -> Result<Erased, Error> {
+    follow_the_fence(app).await?;
+    let emails = of_emails::erase(app, account, address).await?;
+    // By its hash, an email is found without the address.
     let mut objects = of_emails::emails_of(app, account, address).await?;
     objects.append(&mut of_support::naming(app, account, Known::Address(address)).await?);
     let (key, written) = (address.key(), address.as_str());
     for text in [key.as_str(), written] {
         erase_events(app, account, text, &objects).await?;
     }
-    follow_the_fence(app).await?;
-    let emails = of_emails::erase(app, account, address).await?;
     let mut wiped = of_support::erase(app, account, Known::Address(address)).await?;
     objects.append(&mut wiped.objects);
-    // By its hash, an email that was sent meanwhile is found without the address.
-    objects.append(&mut of_emails::emails_of(app, account, address).await?);
     erase_events(app, account, &key, &objects).await?;
     sandbox::forget_mail_of(app, account, address).await?;
     Ok(Erased { emails, ticket_messages: wiped.messages, ..Erased::default() })

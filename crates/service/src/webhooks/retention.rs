@@ -6,8 +6,9 @@ use clock::{DAY, Millis};
 
 use super::{Error, delivery_id, store as sql};
 use crate::access::retention::sweep;
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::chores::Turn;
+use crate::config::Retention;
 use crate::events;
 use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::page::TOP;
@@ -17,11 +18,17 @@ const KEPT: i64 = 30 * DAY;
 /// Targets read at a time.
 const PAGE: i64 = 200;
 
-/// Tries are kept for 30 days; so events and deliveries are kept for 30 days and the time that the
-/// schedule may take.
-fn oldest(app: &App, turn: &Turn) -> Millis {
-    let schedule_s: i64 = app.config.webhooks.retry_schedule_s.iter().sum();
-    turn.now() - KEPT - schedule_s * 1_200
+/// How long events and deliveries are kept: 30 days and the time that the schedule may take, since
+/// tries are kept for 30 days. But no longer than what they tell of names people, unless the
+/// schedule itself takes longer.
+fn life_ms(app: &App, env: Env) -> i64 {
+    let Retention { recipients_d, inbound_d, sandbox_d, .. } = app.config.retention;
+    let schedule_ms = app.config.webhooks.retry_schedule_s.iter().sum::<i64>() * 1_200;
+    let named_d = match env {
+        Env::Live => recipients_d.min(inbound_d),
+        Env::Sandbox => recipients_d.min(inbound_d).min(sandbox_d),
+    };
+    (KEPT + schedule_ms).min(named_d * DAY).max(schedule_ms)
 }
 
 /// Deletes old events; answers how many.
@@ -29,7 +36,7 @@ fn oldest(app: &App, turn: &Turn) -> Millis {
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_events(app: &App, turn: &Turn) -> Result<u64, Error> {
-    Ok(events::forget_before(app, turn, oldest(app, turn)).await?)
+    Ok(events::forget_before(app, turn, |env| turn.now() - life_ms(app, env)).await?)
 }
 
 /// Deletes old deliveries and tries, and targets that were deleted; answers how many rows.
@@ -37,23 +44,25 @@ pub async fn forget_events(app: &App, turn: &Turn) -> Result<u64, Error> {
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let before = DeliveryId::bound(oldest(app, turn));
     let mut last = (String::new(), String::new());
     let mut deleted = 0;
     loop {
         let args = args![&last.0, &last.1, PAGE];
-        let page: Vec<(AccountId, WebhookId, bool)> = app.db.rows(sql::TARGETS, args).await?;
-        let Some((account, webhook, _)) = page.last() else { return Ok(deleted) };
+        let page: Vec<(AccountId, WebhookId, bool, Option<String>)> =
+            app.db.rows(sql::TARGETS, args).await?;
+        let Some((account, webhook, ..)) = page.last() else { return Ok(deleted) };
         last = (account.as_str().to_owned(), webhook.as_str().to_owned());
-        for (account, webhook, is_deleted) in page {
+        for (account, webhook, is_deleted, env) in page {
             if !turn.breathe().await {
                 return Ok(deleted);
             }
             // What was tried again long after its event is kept for as long as any other try.
+            let life_ms = life_ms(app, env.and_then(|env| env.parse().ok()).unwrap_or(Env::Live));
+            let before = DeliveryId::bound(turn.now() - life_ms);
             let (until, tried_before) = if is_deleted {
                 (TOP, Millis(i64::MAX))
             } else {
-                (before.as_str(), turn.now() - KEPT)
+                (before.as_str(), turn.now() - life_ms.min(KEPT))
             };
             let chunk = app.config.retention.chunk;
             let args = args![&account, &webhook, until, tried_before, chunk];

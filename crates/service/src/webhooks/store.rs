@@ -286,7 +286,8 @@ pub(super) const TRIES_IN_SHORT: Sql = Sql("SELECT number, at, status, error, de
      ORDER BY number DESC LIMIT $4");
 
 /// Retention: targets, some at a time.
-pub(super) const TARGETS: Sql = Sql("SELECT account_id, webhook_id, deleted FROM webhooks \
+pub(super) const TARGETS: Sql = Sql("SELECT account_id, webhook_id, deleted, \
+     (SELECT a.env FROM accounts a WHERE a.account_id = webhooks.account_id) FROM webhooks \
      WHERE (account_id, webhook_id) > ($1, $2) ORDER BY account_id, webhook_id LIMIT $3");
 /// Retention: deliveries from before an id that ended, or were due, before an instant.
 pub(super) const FORGET: Sql = Sql("DELETE FROM webhook_deliveries WHERE account_id = $1 \

@@ -19,7 +19,15 @@ on_every_engine!(
     what_is_answered_late_to_an_event_in_hand_brings_nothing_back,
     a_receipt_that_comes_after_it_names_nobody,
     what_an_event_said_before_it_is_not_kept_after_it,
+    what_somebody_wrote_is_not_kept_after_it,
+    an_erasure_goes_on_behind_its_request with impatient,
 );
+
+/// A second for each request.
+fn impatient(config: &mut estafette::config::Config) {
+    config.server.request_timeout_ms = 1_000;
+    config.otp.receipt_wait_ms = 200;
+}
 
 async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
@@ -159,4 +167,58 @@ async fn what_an_event_said_before_it_is_not_kept_after_it(world: &World) {
         let held = holding(world, whom).await;
         assert_eq!(held.contains(&"events.body".to_owned()), !is_erased, "{whom}: {held:?}");
     }
+}
+
+/// What an ordinary message says has no state of its own in its event.
+async fn what_somebody_wrote_is_not_kept_after_it(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let hook = json!({"url": zoo.url("/status/500"), "events": ["sms.inbound"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    for (ending, is_erased) in [("5678", true), ("9999", false)] {
+        let person = phone(ending);
+        ada.text(json!({"to": person, "text": "x"})).await.ok();
+        let kept = world.faults.hold("UPDATE events SET body = $1");
+        let path = format!("/v1/sandbox/handsets/{person}/replies");
+        ada.call("POST", &path).json(json!({"text": "Hello", "channel": "sms"})).await.ok();
+        let later = async {
+            for _ in 0..40 {
+                world.advance(5_000).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let between = async {
+            kept.came().await;
+            if is_erased {
+                erased(world, &person).await;
+            }
+            kept.let_go();
+        };
+        tokio::join!(later, between);
+        let held = holding(world, &person).await;
+        assert_eq!(held.contains(&"events.body".to_owned()), !is_erased, "{person}: {held:?}");
+    }
+}
+
+async fn an_erasure_goes_on_behind_its_request(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    ada.send_to(&to).await.ok();
+    let path = format!("/v1/sandbox/handsets/{to}/replies");
+    ada.call("POST", &path).json(json!({"text": "Hello", "channel": "sms"})).await.ok();
+    let staff = world.staff().await.to_owned();
+    let erase = async || {
+        let call = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(&staff);
+        call.header("idempotency-key", "forget").json(json!({"phone": to})).await
+    };
+    let held = world.faults.hold("UPDATE events SET body = NULL");
+    assert_eq!(erase().await.status, 504);
+    assert!(!holding(world, &to).await.is_empty(), "it has only begun");
+    held.let_go();
+    eventually(async || holding(world, &to).await.is_empty().then_some(())).await;
+    let told = eventually(async || {
+        let told = erase().await.ok();
+        told.headers.contains_key("idempotent-replayed").then_some(told)
+    });
+    assert_eq!(told.await.number("challenges"), 1);
 }

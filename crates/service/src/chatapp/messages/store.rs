@@ -30,10 +30,13 @@ const INSERT: Sql = Sql("INSERT INTO chatapp_messages (account_id, message_id, r
      content_sealed, charged_credits, session_id, attempt_id, status, error, carrier_code, \
      event_count, valid_until, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, \
      $9, $10, $11, $12, $13, $14, $15, NULL, NULL, 0, $16, $17, $17)");
-/// Moves a message from the state it was read in: every move is one event more.
+/// Moves a message from the state it was read in: every move is one event more. One whose
+/// recipient was forgotten meanwhile is read again, so that its event names nobody; it is compared
+/// as no index has it, so that the row is found by its id.
 const SHIFT: Sql = Sql("UPDATE chatapp_messages SET status = $1, error = $2, carrier_code = $3, \
      charged_credits = $4, updated_at = $5, event_count = event_count + 1, \
-     content_sealed = NULL WHERE account_id = $6 AND message_id = $7 AND event_count = $8");
+     content_sealed = NULL WHERE account_id = $6 AND message_id = $7 AND event_count = $8 \
+     AND recipient || '' = $9");
 const DROP_CONTENT: Sql = Sql("UPDATE chatapp_messages SET content_sealed = NULL \
      WHERE account_id = $1 AND message_id = $2");
 /// The newest message of each account to a number. An answer is not for who only tried.
@@ -134,7 +137,8 @@ pub(super) fn shift(set: &mut WriteSet, message: &Message) {
         message.updated_at,
         &message.account,
         &message.id,
-        message.event_count - 1
+        message.event_count - 1,
+        &message.recipient
     ];
     set.guard(SHIFT, args, STALE);
 }
