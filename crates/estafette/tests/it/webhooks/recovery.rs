@@ -22,6 +22,7 @@ on_every_engine!(
     recoveries_at_once_stop_nothing,
     what_is_under_way_survives_a_restart,
     old_events_and_deliveries_go,
+    what_names_people_goes_with_what_it_tells_of with forgetful,
     a_try_is_kept_for_thirty_days_however_old_its_event_is,
     a_deleted_target_leaves_nothing,
 );
@@ -278,6 +279,26 @@ async fn old_events_and_deliveries_go(world: &World) {
     ada.get(&format!("/v1/events/{}", new[0])).await.ok();
 }
 
+/// What people write goes after five days; the schedule takes less than four.
+fn forgetful(config: &mut estafette::config::Config) {
+    config.retention.inbound_d = 5;
+}
+
+async fn what_names_people_goes_with_what_it_tells_of(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let old = happen(&ada, Kind::SmsInbound, 1).await;
+    settled(&ada, &made, |one| one["status"] == "delivered").await;
+    world.advance(5 * clock::DAY - clock::HOUR).await;
+    world.housekeep().await;
+    assert_eq!(log(&ada, &made).await.len(), 1);
+    world.advance(2 * clock::HOUR).await;
+    world.housekeep().await;
+    assert!(log(&ada, &made).await.is_empty());
+    ada.get(&format!("/v1/events/{}", old[0])).await.problem("not_found");
+}
+
 async fn a_try_is_kept_for_thirty_days_however_old_its_event_is(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
@@ -291,7 +312,7 @@ async fn a_try_is_kept_for_thirty_days_however_old_its_event_is(world: &World) {
     })
     .await;
     let id = all[0]["id"].as_str().unwrap();
-    world.advance(30 * clock::DAY).await;
+    world.advance(30 * clock::DAY - clock::HOUR).await;
     let login = json!({"email": "ada@example.com", "password": PASSWORD});
     let login = world.post(ada.env, "/v1/auth/login").json(login).await.ok();
     let retry = world.post(ada.env, &format!("/v1/webhook-deliveries/{id}/retry"));
