@@ -31,6 +31,22 @@ fn id_of(key: &str) -> String {
     Vault::from_hex(key, Clock::system()).unwrap().writes_with()
 }
 
+/// A node of process 4242 that knows one key alone.
+async fn be_seen(world: &World, app: &App, key_id: &str) {
+    const SEEN: Sql = Sql("INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
+         VALUES (1, 4242, $1, $1, $2)");
+    let mut set = WriteSet::of("story");
+    set.push(SEEN, args![key_id, world.now()]);
+    app.db.commit(set).await.unwrap();
+}
+
+/// It ended.
+async fn be_gone(app: &App) {
+    let mut set = WriteSet::of("story");
+    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
+    app.db.commit(set).await.unwrap();
+}
+
 async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world: &World) {
     let (ada, new) = (world.account("ada").await, "c3".repeat(32));
     let app = world.app(Env::Sandbox).await;
@@ -57,18 +73,12 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert_eq!(key_id, id_of(&new));
     assert_eq!(app.vault.writes_with(), old_id, "knowing it is not writing with it");
     // A node that does not know the key would not be able to open what others write.
-    let seen = "INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
-                VALUES (1, 4242, $1, $1, $2)";
-    let mut set = WriteSet::of("story");
-    set.push(Sql(seen), args![&old_id, world.now()]);
-    app.db.commit(set).await.unwrap();
+    be_seen(world, &app, &old_id).await;
     let soon = Duration::from_secs(3);
     let refused = rotation::turn_to(&app, &key_id, soon, By::CLI, &|_| ()).await;
     assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes.contains(&4242)), "{refused:?}");
     assert_eq!(app.vault.writes_with(), old_id);
-    let mut set = WriteSet::of("story");
-    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
-    app.db.commit(set).await.unwrap();
+    be_gone(&app).await;
     let patience = Duration::from_mins(1);
     rotation::turn_to(&app, &key_id, patience, By::CLI, &|_| ()).await.unwrap();
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);
@@ -88,14 +98,10 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     renewed.json(json!({})).await.ok();
 
     // A node that was cut off writes with the old one still.
-    let mut set = WriteSet::of("story");
-    set.push(Sql(seen), args![&old_id, world.now()]);
-    app.db.commit(set).await.unwrap();
+    be_seen(world, &app, &old_id).await;
     let refused = rotation::drop_former(&app, By::CLI).await;
     assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes == &[4242]), "{refused:?}");
-    let mut set = WriteSet::of("story");
-    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
-    app.db.commit(set).await.unwrap();
+    be_gone(&app).await;
     let early = rotation::drop_former(&app, By::CLI).await;
     assert!(matches!(early, Err(Error::TooEarly { .. })), "{early:?}");
     // Who has only the new key cannot start yet.

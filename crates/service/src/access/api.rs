@@ -98,9 +98,7 @@ pub struct UserView {
 pub struct LoginView {
     /// The token: shown only here, and to a repeat with the same `Idempotency-Key` within ten
     /// minutes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub token: Option<String>,
+    pub token: String,
     /// When it ends, RFC 3339 in UTC.
     #[schema(format = DateTime)]
     pub expires_at: String,
@@ -111,7 +109,7 @@ pub struct LoginView {
 impl From<Login> for LoginView {
     fn from(login: Login) -> Self {
         Self {
-            token: login.token.map(|token| token.expose().to_owned()),
+            token: login.token.expose().to_owned(),
             expires_at: login.expires_at.to_string(),
             user: UserView { id: login.id, email: login.email },
         }
@@ -227,7 +225,7 @@ pub struct DisabledKeyView {
 /// Log in.
 ///
 /// The token works at the live and at the sandbox address. A repeat with the same `Idempotency-Key`
-/// is the same login: it carries the token for ten minutes, and comes without it afterwards.
+/// is the same login for ten minutes, as long as its token is good; after that it is a new one.
 #[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
@@ -251,11 +249,11 @@ pub(super) async fn log_in(
     let (email, password) = credentials(app, &post.body)?;
     let owner = guest.owner(app);
     let request = Repeatable::by_guest(&owner, &post.headers, route, &post.body);
-    let fresh = async |claim: Claim| {
-        let credentials = Credentials { email: &email, password: &password };
-        Ok(super::login(app, kind, credentials, guest, &claim).await?)
-    };
-    let again = async |seen: Seen| Ok(super::login_again(app, kind, &seen).await?);
+    let credentials = || Credentials { email: &email, password: &password };
+    let fresh =
+        async |claim: Claim| Ok(super::login(app, kind, credentials(), guest, &claim).await?);
+    let again =
+        async |seen: Seen| Ok(super::login_again(app, kind, credentials(), guest, &seen).await?);
     let prover = Prover { kind, whose: &email, guest };
     let login = once_with_password(app, prover, request, fresh, again).await?;
     Ok(login.map(|login| private(LoginView::from(login))).into_response())

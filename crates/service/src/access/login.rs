@@ -29,7 +29,7 @@ pub(super) const PASSWORD_CHANGED: Reject = Reject("password_changed");
 #[derive(Clone, Debug)]
 pub struct Login {
     /// The token. It exists in this answer only, and for ten minutes in those to its repeats.
-    pub token: Option<Secret>,
+    pub token: Secret,
     /// When it ends.
     pub expires_at: Millis,
     /// The user's or the staff member's id.
@@ -164,22 +164,30 @@ pub fn admit(
     let Identity { id, email } = identity;
     let (token, expires_at) = token::new_token(app, set, kind, &id);
     claim.add_to(set, &id, claim.seal(app, &id, &token), app.now());
-    Login { token: Some(token), expires_at, id, email }
+    Login { token, expires_at, id, email }
 }
 
 /// The login of an earlier, equal request: with its token for ten minutes, as long as that is good.
+/// After that the password counts anew: a token that has ended is no answer, nor is none.
 ///
 /// # Errors
-/// [`Error::InvalidLogin`] when there is no such person any more; [`Error::Db`].
-pub async fn login_again(app: &App, kind: Kind, seen: &Seen) -> Result<Login, Error> {
+/// As [`login`].
+pub async fn login_again(
+    app: &App,
+    kind: Kind,
+    credentials: Credentials<'_>,
+    guest: &Guest,
+    seen: &Seen,
+) -> Result<Login, Error> {
     let person: Option<sql::Person> = app.db.row(kind.by_id(), args![&seen.object_id]).await?;
     let person = person.ok_or(Error::InvalidLogin)?;
-    let token = match seen.secret(app) {
-        Some(token) if token::is_good(app, token::hash(token.expose())).await? => Some(token),
-        _ => None,
-    };
-    let expires_at = seen.created_at + token::life_ms(app, kind);
-    Ok(Login { token, expires_at, id: person.id, email: person.email })
+    match seen.secret(app) {
+        Some(token) if token::is_good(app, token::hash(token.expose())).await? => {
+            let expires_at = seen.created_at + token::life_ms(app, kind);
+            Ok(Login { token, expires_at, id: person.id, email: person.email })
+        }
+        _ => login(app, kind, credentials, guest, &Claim::default()).await,
+    }
 }
 
 /// Who shows a password.

@@ -84,7 +84,7 @@ async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyho
     service.close().await;
     let view = DisabledKeyView { id: id.to_string(), active: false };
     output.answer(&serde_json::to_value(view)?, || {
-        format!("{id} no longer works; other nodes refuse it within five seconds.")
+        format!("{id} no longer works: a running service refuses it within five seconds.")
     })?;
     Ok(())
 }

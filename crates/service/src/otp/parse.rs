@@ -56,6 +56,9 @@ pub(super) fn verify(app: &App, body: &[u8]) -> Result<(Address, Secret), Proble
     let mut fields = Fields::read(body)?;
     let code = fields.required("code").and_then(|code| typed_code(&mut fields, &code));
     let id = fields.text("challenge_id");
+    if id.as_deref() == Some("") {
+        fields.fault("challenge_id", "too_short", "must not be empty; leave it out instead");
+    }
     let reference = fields.text_within("reference", 1, 128);
     let to = recipient(&mut fields, "to", false);
     let is_nowhere = id.is_none() && reference.is_none() && to.is_none();

@@ -59,9 +59,7 @@ pub struct AccountsView {
 pub struct SignupView {
     /// A portal token: shown only here, and to a repeat with the same `Idempotency-Key` within ten
     /// minutes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub token: Option<String>,
+    pub token: String,
     /// When the token ends, RFC 3339 in UTC.
     #[schema(format = DateTime)]
     pub expires_at: String,
@@ -136,7 +134,8 @@ async fn signup(
         Ok(access::signup(&app, credentials, made_by, enter).await?)
     };
     let again = async |seen: Seen| {
-        let login = access::login_again(&app, Kind::Portal, &seen).await?;
+        let credentials = Credentials { email: &email, password: &password };
+        let login = access::login_again(&app, Kind::Portal, credentials, &guest, &seen).await?;
         Ok((access::user(&app, &login.id).await?, login))
     };
     let prover = Prover { kind: Kind::Portal, whose: &email, guest: &guest };

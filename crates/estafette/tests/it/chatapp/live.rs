@@ -129,7 +129,10 @@ async fn the_handshake_and_the_signature_are_checked(world: &World, upstream: &C
     eventually(async || (stored(world).await == 0).then_some(())).await;
     let shown = ask(cloud_api::VERIFY_TOKEN).await;
     assert_eq!((shown.status, shown.text.as_str()), (200, "1158"));
-    assert_eq!(ask("other").await.status, 403);
+    ask("other").await.problem("invalid_token");
+    let bare = format!("hub.mode=subscribe&hub.verify_token={}", cloud_api::VERIFY_TOKEN);
+    let bare = world.get(Env::Live, &format!("/v1/upstream/chatapp?{bare}")).await;
+    bare.problem("invalid_request");
     let service = world.address(Env::Live);
     let body = cloud_api::message_body(
         "33612345678",
@@ -230,6 +233,13 @@ async fn callbacks_doubled_shuffled_and_batched_have_one_effect_each(
     upstream.tell(&batch).await.unwrap();
     eventually(async || (stored(world).await == 0).then_some(())).await;
     assert_eq!(heard(&ada, 40).await.len(), 40);
+    // One that does not say when is of now.
+    let mut timeless = message(40);
+    timeless["entry"][0]["changes"][0]["value"]["messages"][0]["timestamp"] = json!("soon");
+    upstream.tell(&timeless).await.unwrap();
+    let newest = heard(&ada, 41).await[0].clone();
+    let year = |at: &str| at[..4].to_owned();
+    assert_eq!(year(newest["received_at"].as_str().unwrap()), year(&world.now().to_string()));
 }
 
 async fn a_prompt_is_tapped_by_its_payload(world: &World, upstream: &CloudApi) {

@@ -36,6 +36,8 @@ async fn a_challenge_is_found_by_its_recipient(world: &World) {
     ada.verify(json!({"to": "+33612345679", "code": "4821"})).await.problem("not_found");
     let bad = ada.verify(json!({"to": "12", "code": "4821"})).await;
     bad.fault("/to", "invalid_phone_number");
+    let empty = json!({"to": "+33612345678", "challenge_id": "", "code": "4821"});
+    ada.verify(empty).await.fault("/challenge_id", "too_short");
 }
 
 async fn the_newest_challenge_answers(world: &World) {

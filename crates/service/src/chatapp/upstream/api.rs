@@ -50,10 +50,11 @@ async fn verify_callback(
     if !is_meant {
         let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a \
                       linked business account, or `hub.mode` is not `subscribe`.";
-        // 403, which receivers of these callbacks answer by custom; no code of ours is nearer.
-        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
+        return Err(Problem::new(Code::InvalidToken).detail(detail));
     }
-    Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())
+    let challenge = query.get("hub.challenge").filter(|challenge| !challenge.is_empty());
+    let missing = || Problem::bad_request("?hub.challenge", "required", "is required");
+    Ok(challenge.ok_or_else(missing)?.to_owned().into_response())
 }
 
 /// Whether a word is the deployment's, or that of a linked business account.

@@ -322,7 +322,8 @@ async fn addressed(app: &App, scope: &Scope, message: Message) -> Result<Option<
         is_words: message.is_words,
         button: message.button,
         context: message.context,
-        received_at: Millis(message.at_ms),
+        // Of one that does not say when, it is now: people wait for an answer to it.
+        received_at: if message.at_ms > 0 { Millis(message.at_ms) } else { app.now() },
         raw: message.raw,
     }))
 }

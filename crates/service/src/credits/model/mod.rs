@@ -63,6 +63,7 @@ async fn app() -> (tempfile::TempDir, App) {
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
         drains: tokio::sync::Notify::new(),
+        given_up: tokio::sync::SetOnce::new(),
         clock,
         conversion: crate::kit::conversion::Conversion::default(),
     };
