@@ -70,28 +70,20 @@ pub(super) async fn is_new_wish(
 
 /// What a person asked for, where and when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
-    pub(super) person: &'a Msisdn,
-    pub(super) keyword: Keyword,
-    pub(super) channel: Channel,
-    pub(super) said_at: Millis,
-}
-
-/// Notes that a person told the upstream that they want no more of this account.
-pub fn opt_out(
-    app: &App,
-    set: &mut WriteSet,
-    account: &AccountId,
-    person: &Msisdn,
-    channel: Channel,
-) {
-    let (keyword, said_at) = (Keyword::Stop, app.now());
-    note(app, set, account, Wish { person, keyword, channel, said_at });
+pub struct Wish<'a> {
+    /// Who.
+    pub person: &'a Msisdn,
+    /// What.
+    pub keyword: Keyword,
+    /// Where they said it.
+    pub channel: Channel,
+    /// When.
+    pub said_at: Millis,
 }
 
 /// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant, the
 /// one that comes later: upstreams tell time in seconds.
-pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
+pub fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
     let mac = app.vault.recipient_mac(account.as_str(), wish.person.e164());
     let opted_out = wish.keyword == Keyword::Stop;
     let args = args![account, mac, opted_out, wish.channel.as_str(), wish.said_at];

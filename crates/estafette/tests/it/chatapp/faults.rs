@@ -14,6 +14,7 @@ use crate::world::tenant::{Tenant, phone};
 use crate::world::{Answer, World, eventually};
 
 stories!(
+    who_told_the_upstream_is_not_written_to_until_they_say_start,
     an_upstream_that_is_down_gets_the_message_when_it_is_back,
     an_answer_that_is_cut_off_is_told_by_the_callback,
     what_nobody_knows_is_not_sent_again_and_costs_nothing_after_a_day,
@@ -66,6 +67,40 @@ fn status_for(echo: &Value, word: &str) -> Value {
 fn envelope(value: &Value) -> Value {
     json!({"object": "whatsapp_business_account", "entry": [{"id": cloud_api::WABA_ID,
         "changes": [{"field": "messages", "value": value}]}]})
+}
+
+async fn who_told_the_upstream_is_not_written_to_until_they_say_start(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = in_touch(world, upstream, "0003").await;
+    let send = async || {
+        let (before, sent) = (upstream.messages().len(), text(&ada, "0003").await.ok());
+        eventually(async || (upstream.messages().len() > before).then_some(())).await;
+        sent
+    };
+    let refused = || {
+        let mut told = status(upstream, "failed");
+        let error = json!([{"code": 131_050, "title": "Unable to deliver the message"}]);
+        told["entry"][0]["changes"][0]["value"]["statuses"][0]["errors"] = error;
+        told
+    };
+    let first = send().await;
+    upstream.tell(&refused()).await.unwrap();
+    read_as(&ada, first.word("id"), "failed").await;
+    text(&ada, "0003").await.problem("recipient_opted_out");
+    world.advance(2_000).await;
+    upstream.write(&phone("0003"), text_message("START")).await.unwrap();
+    heard(&ada, 2).await;
+    // What comes late of a message from before another START is older than it.
+    let second = send().await;
+    let late = refused();
+    world.advance(2_000).await;
+    upstream.write(&phone("0003"), text_message("START")).await.unwrap();
+    heard(&ada, 3).await;
+    upstream.tell(&late).await.unwrap();
+    read_as(&ada, second.word("id"), "failed").await;
+    text(&ada, "0003").await.ok();
 }
 
 async fn an_upstream_that_is_down_gets_the_message_when_it_is_back(

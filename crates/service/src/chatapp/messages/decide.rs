@@ -11,8 +11,9 @@ use crate::chatapp::templates::{self, Named, live::upstream_name};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
-use crate::inbound::opt_outs;
+use crate::inbound::opt_outs::{self, Wish};
 use crate::kit::id::{AccountId, MessageId};
+use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
@@ -176,8 +177,11 @@ fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
     message.carrier_code = why.code.as_deref().map(short);
     message.charged_credits = 0;
     if why.refusal == Some(Refusal::OptedOut) && is_number(&message.recipient) {
-        let person = Msisdn::stored(message.recipient.clone());
-        opt_outs::opt_out(app, set, &message.account, &person, Channel::Chatapp);
+        let person = &Msisdn::stored(message.recipient.clone());
+        // As of the message that tells of it: what they said since then is newer.
+        let (keyword, channel, said_at) = (Keyword::Stop, Channel::Chatapp, message.created_at);
+        let wish = Wish { person, keyword, channel, said_at };
+        opt_outs::note(app, set, &message.account, wish);
     }
     if why.refusal == Some(Refusal::Template)
         && let (Some(name), Some(language)) = (&message.template, &message.language)
