@@ -141,13 +141,21 @@ pub(super) struct Neighbour {
 
 impl Neighbour {
     /// Takes what others left; answers whether there was anything.
-    pub(super) async fn take_mail(&self, app: &App) -> Result<bool, ::store::Error> {
+    pub(super) async fn take_mail(&mut self, app: &App) -> Result<bool, ::store::Error> {
         if app.db.row::<(String,)>(sql::ANY_MAIL, args![app.node]).await?.is_none() {
             return Ok(false);
         }
         let mut set = WriteSet::of("chat");
         set.returning_rows(sql::TAKE_MAIL, args![app.node, CHUNK]);
-        let Ok(done) = app.db.commit(set).await else { return Ok(false) };
+        let done = match app.db.commit(set).await {
+            Ok(done) => done,
+            Err(CommitError::Unknown(_)) => {
+                // Notes may be gone that nobody has seen.
+                self.back = app.sockets.topics();
+                return Ok(false);
+            }
+            Err(_) => return Ok(false),
+        };
         for row in done.rows.into_iter().flatten() {
             let (ticket, typing) = <(String, Option<String>)>::from_row(row)?;
             match typing.as_deref().and_then(|word| word.parse().ok()) {
