@@ -17,28 +17,31 @@ pub(super) async fn read<T, F>(app: &App, attempt: &Attempt, read: impl Fn() -> 
 where
     F: Future<Output = Result<T, Error>>,
 {
-    match read().await {
-        Ok(value) => Some(value),
-        Err(error) => {
-            let object = attempt.object_id.as_str();
-            tracing::warn!(%error, object, "queued message not read; trying again");
-            read_again(app, attempt, read).await
+    let mut is_told = false;
+    loop {
+        match read().await {
+            Ok(value) if app.now() < attempt.lease_until => return Some(value),
+            // Its lease was prolonged, or another node took it for lost while this one stood still.
+            Ok(value) => {
+                if let Ok(now) = sql::attempt(app, &attempt.account, &attempt.id).await {
+                    return now.filter(|now| is_mine(now, attempt)).map(|_| value);
+                }
+            }
+            Err(error) if !is_told => {
+                is_told = true;
+                let object = attempt.object_id.as_str();
+                tracing::warn!(%error, object, "queued message not read; trying again");
+            }
+            Err(_) => {}
         }
+        if app.is_draining() {
+            return None;
+        }
+        app.rest(PAUSE_MS).await;
     }
 }
 
-async fn read_again<T, F>(app: &App, attempt: &Attempt, read: impl Fn() -> F) -> Option<T>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    while !app.is_draining() {
-        app.rest(PAUSE_MS).await;
-        let Ok(value) = read().await else { continue };
-        // Last, since its lease may have ended meanwhile.
-        if let Ok(now) = sql::attempt(app, &attempt.account, &attempt.id).await {
-            let is_mine = |now: &Attempt| now.state == State::Sending && now.is_same_try(attempt);
-            return now.filter(is_mine).map(|_| value);
-        }
-    }
-    None
+/// Whether nobody took it since.
+fn is_mine(now: &Attempt, then: &Attempt) -> bool {
+    now.state == State::Sending && now.is_same_try(then)
 }
