@@ -1,7 +1,7 @@
 //! The audit log: who did what to which object, written in the same write set as the deed.
 
 use clock::Millis;
-use store::{Args, Error, FromRow, Row, WriteSet, args};
+use store::{Args, Error, FromRow, Reject, Row, WriteSet, args};
 use uuid::Uuid;
 
 use super::store as sql;
@@ -135,8 +135,45 @@ impl FromRow for Line {
 
 /// Adds a line to the write set of the deed.
 pub fn record(app: &App, set: &mut WriteSet, entry: &Entry<'_>) {
+    add(app, set, entry, next_id(app));
+}
+
+/// The newest line about the terms of an account; `None` = there is none.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn newest_of_account(app: &App, account: &AccountId) -> Result<Option<AuditId>, Error> {
+    let row: Option<(AuditId,)> = app.db.row(sql::NEWEST_LINE_OF_ACCOUNT, args![account]).await?;
+    Ok(row.map(|(id,)| id))
+}
+
+/// The same as [`record`] of a change of an account's terms: behind the newest line about them,
+/// whichever clock gave that its id, for the proof replays them in the order of ids. To be refused
+/// with `reject` if another one came since it was read.
+pub fn record_after(
+    app: &App,
+    set: &mut WriteSet,
+    entry: &Entry<'_>,
+    newest: Option<&AuditId>,
+    reject: Reject,
+) {
+    let id = next_id(app);
+    let id = match newest {
+        Some(newest) if id <= *newest => AuditId::above(&app.clock, newest),
+        _ => id,
+    };
+    let after = newest.map_or("", AuditId::as_str);
+    set.absent(
+        sql::NEWER_LINE_OF_ACCOUNT,
+        args![entry.account.map(AccountId::as_str), after],
+        reject,
+    );
+    add(app, set, entry, id);
+}
+
+fn add(app: &App, set: &mut WriteSet, entry: &Entry<'_>, id: AuditId) {
     let mut line = Line {
-        id: next_id(app).into(),
+        id: id.into(),
         at: app.now(),
         actor_kind: entry.actor.kind().to_owned(),
         actor_id: entry.actor.id().to_owned(),

@@ -160,6 +160,11 @@ pub(super) const AUDIT_LINES_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_k
      action, object_id, account_id, request_id, detail, seal_no, mac FROM audit_log \
      WHERE account_id = $1 AND entry_id > $2 AND action LIKE 'account.%' \
      ORDER BY entry_id LIMIT $3");
+/// The newest of these.
+pub(super) const NEWEST_LINE_OF_ACCOUNT: Sql = Sql("SELECT entry_id FROM audit_log \
+     WHERE account_id = $1 AND action LIKE 'account.%' ORDER BY entry_id DESC LIMIT 1");
+pub(super) const NEWER_LINE_OF_ACCOUNT: Sql = Sql("SELECT entry_id FROM audit_log \
+     WHERE account_id = $1 AND entry_id > $2 AND action LIKE 'account.%' LIMIT 1");
 /// The last line.
 pub(super) const NEWEST_AUDIT_LINE: Sql =
     Sql("SELECT entry_id, at, actor_kind, actor_id, action, \

@@ -86,9 +86,11 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
 }
 
 async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Result<()> {
+    let email = args.email.as_deref().map(str::trim);
+    ensure!(email != Some(""), "--email must not be empty; leave it out to list all accounts");
     let service = super::open(config, output).await?;
     let filter = Filter {
-        email: args.email.unwrap_or_default().trim().to_lowercase(),
+        email: email.unwrap_or_default().to_lowercase(),
         env: args.env.and_then(|env| env.parse().ok()),
         status: args.status.and_then(|status| status.parse().ok()),
         ..Filter::default()
@@ -161,11 +163,9 @@ pub(super) async fn credits(
     let range = -MOST_CREDITS..=MOST_CREDITS;
     ensure!(
         args.amount != 0 && range.contains(&args.amount),
-        "--amount must not be 0, nor exceed the largest balance"
+        "--amount must be from -{MOST_CREDITS} to {MOST_CREDITS}, and not 0"
     );
-    ensure!((1..=200).contains(&args.reason.chars().count()), "--reason has 1 to 200 characters");
-    let is_clean = !args.reason.contains(char::is_control);
-    ensure!(is_clean, "--reason must have no line breaks or other control characters");
+    super::must_be_line("--reason", &args.reason, 200)?;
     let id = account_id(&args.account)?;
     let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;

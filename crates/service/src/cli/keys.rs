@@ -30,9 +30,7 @@ pub(super) async fn key(
 }
 
 async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<()> {
-    ensure!((1..=100).contains(&args.name.chars().count()), "--name must have 1 to 100 characters");
-    let is_clean = !args.name.contains(char::is_control);
-    ensure!(is_clean, "--name must have no line breaks or other control characters");
+    super::must_be_line("--name", &args.name, 100)?;
     let id = account_id(&args.account)?;
     let wanted = NewKey { name: args.name.clone(), scopes: scopes(args)? };
     let named_by = config.named_by.clone();

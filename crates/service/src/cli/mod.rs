@@ -198,6 +198,16 @@ fn log_for(config: &Config, output: Output) -> anyhow::Result<()> {
     if output.is_json() { Ok(()) } else { logs::start(config) }
 }
 
+/// Refuses what the API refuses as well: a text that is shown in lists, also on terminals.
+fn must_be_line(flag: &str, text: &str, max: usize) -> anyhow::Result<()> {
+    let length = text.chars().count();
+    anyhow::ensure!((1..=max).contains(&length), "{flag} must have 1 to {max} characters");
+    let is_clean = !text.contains(char::is_control);
+    anyhow::ensure!(is_clean, "{flag} must have no line breaks or other control characters");
+    anyhow::ensure!(!text.trim().is_empty(), "{flag} must not be blank");
+    Ok(())
+}
+
 /// The lines of a list, and whether there are more.
 fn listing(lines: &[String], more: bool) -> String {
     match (lines, more) {

@@ -20,7 +20,7 @@ pub(super) const MAKE_ROOM: Sql = Sql("DELETE FROM senders WHERE account_id = $1
        AND status = 'rejected' \
        AND NOT EXISTS (SELECT value FROM senders WHERE account_id = $1 AND value = $2) \
        AND (SELECT COUNT(*) FROM senders WHERE account_id = $1) >= $3 \
-       ORDER BY sender_id LIMIT 1)");
+       ORDER BY sender_id LIMIT 1) AND status = 'rejected'");
 
 /// The sender of a value.
 pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \

@@ -63,6 +63,8 @@ async fn staff_moves_routes_while_messages_go_out(world: &World) {
     let log =
         world.get(Env::Live, "/v1/admin/audit-log?action=routes.set").bearer(staff).await.ok();
     assert_eq!(log.list().len(), 2);
+    assert_eq!(log.list()[0]["detail"]["table"], json!([]));
+    assert_eq!(log.list()[1]["detail"]["table"].as_array().unwrap().len(), 2, "{}", log.text);
 }
 
 async fn a_carrier_that_is_down_is_passed_over(world: &World) {

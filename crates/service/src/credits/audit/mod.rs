@@ -294,20 +294,19 @@ async fn check_terms(app: &App, report: &mut Report, account: &str) -> Result<()
     Ok(())
 }
 
-/// While the service runs, a fence is published every half an hour. Transfers that are a day
-/// younger than the newest fence say that it ran without.
+/// While the service runs, a fence is published every half an hour. Prices that were held a day
+/// after the newest fence say that it ran without: commands hold none.
 async fn check_pace(app: &App, report: &mut Report, scope: &Scope<'_>) -> Result<(), Error> {
     let Some(unsealed_ms) = scope.unsealed_ms else { return Ok(()) };
     let fence = seals::newest_of(app, NOBODY, Kind::Fence).await?;
     let Some(fence) = fence else { return Ok(()) };
     // A service that was just started has not come to it yet.
     let settled = TransferId::bound(Millis(app.now().0 - 2 * clock::HOUR));
+    let late = TransferId::bound(fence.sealed_at + unsealed_ms);
     let mut accounts = Accounts::default();
     while let Some(account) = accounts.next(app).await? {
-        let args = args![&account, &settled];
-        let newest: Option<Found<(String,)>> = app.db.row(sql::NEWEST_BEFORE, args).await?;
-        let newest = newest.and_then(|found| found.id).and_then(|id| TransferId::parse(&id));
-        if newest.is_some_and(|newest| newest.time() - fence.sealed_at > unsealed_ms) {
+        let args = args![&account, &late, &settled];
+        if app.db.row::<(String,)>(sql::HELD_BETWEEN, args).await?.is_some() {
             let detail = "for more than a day no transfer was sealed, while new ones were made";
             report.blame("S7", account.as_str(), "", detail.to_owned());
             return Ok(());

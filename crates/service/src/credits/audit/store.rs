@@ -72,9 +72,9 @@ pub(super) const CHATAPP_MESSAGES: Sql = Sql("SELECT m.message_id, (SELECT a.att
      m.attempt_id FROM chatapp_messages m WHERE m.account_id = $1 AND m.message_id >= $2 \
      ORDER BY m.message_id LIMIT $3 OFFSET $4");
 
-/// An account's newest transfer before an id.
-pub(super) const NEWEST_BEFORE: Sql = Sql("SELECT transfer_id FROM transfers \
-     WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT 1");
+/// A price that was held for an account between two ids.
+pub(super) const HELD_BETWEEN: Sql = Sql("SELECT transfer_id FROM transfers \
+     WHERE account_id = $1 AND transfer_id > $2 AND transfer_id < $3 AND kind = 'hold' LIMIT 1");
 
 /// Whether an account has a transfer.
 pub(super) const HAS_TRANSFER: Sql = Sql("SELECT amount FROM transfers \

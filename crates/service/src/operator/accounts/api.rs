@@ -213,7 +213,11 @@ async fn list_accounts(
     let path = query.path_with("/v1/admin/accounts", &known[..5]);
     let mut page = query.page(&app.vault, &path)?;
     // A plus that was not escaped arrives as a space, which no address has.
-    let email = query.get("email").unwrap_or("").trim().replace(' ', "+");
+    let email = query.get("email").map(|email| email.trim().replace(' ', "+"));
+    if email.as_deref() == Some("") {
+        return Err(Problem::bad_request("?email", "too_short", "must not be blank"));
+    }
+    let email = email.unwrap_or_default();
     let filter = Filter {
         email: email.to_lowercase(),
         env: query.word("env")?,

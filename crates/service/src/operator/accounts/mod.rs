@@ -7,7 +7,7 @@ use clock::Millis;
 use serde_json::{Map, Value, json};
 
 use super::store;
-use crate::access::audit::{By, Entry, record};
+use crate::access::audit::{By, Entry, newest_of_account, record_after};
 use crate::access::caller::forget_account;
 use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
@@ -380,7 +380,7 @@ pub async fn change(
     by: By<'_>,
 ) -> Result<AccountRow, Fault> {
     for _ in 0..TRIES {
-        let before = find(app, id).await?;
+        let (before, newest) = (find(app, id).await?, newest_of_account(app, id).await?);
         let mode = patch.billing_mode.unwrap_or(before.billing_mode);
         let limit = match patch.credit_limit {
             Some(limit) if mode == BillingMode::Prepaid && limit > 0 => {
@@ -395,7 +395,9 @@ pub async fn change(
             return Err(Fault::LimitInUse { used });
         }
         let status = patch.status.unwrap_or(&before.status);
-        let known: Settings = serde_json::from_str(&before.settings).unwrap_or_default();
+        // Defaults in their place would lift the limits that are in them.
+        let known: Settings =
+            serde_json::from_str(&before.settings).map_err(|_| Error::Corrupt { column: 0 })?;
         if let Some(Some(sender)) = &patch.settings.default_sender
             && !senders::is_approved(app, id, sender).await?
         {
@@ -427,7 +429,7 @@ pub async fn change(
                 "settings": serde_json::from_str::<Value>(&settings).unwrap_or_default(),
             }),
         };
-        record(app, &mut set, &entry);
+        record_after(app, &mut set, &entry, newest.as_ref(), NOT_AS_READ);
         match app.db.commit(set).await {
             Ok(_) => {
                 forget_account(app, id);

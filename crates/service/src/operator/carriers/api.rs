@@ -17,12 +17,17 @@ use crate::access::audit::{self, Entry};
 use crate::access::caller::Staff;
 use crate::app::App;
 use crate::carriers::binds::Presence;
+use crate::carriers::routes::Route;
 use crate::carriers::{Channel, Lane};
 use crate::dispatch;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::page::NoQuery;
 use crate::kit::problem::{Item, Problem};
+use crate::kit::seal::{hex, sha256};
+
+/// The longest table of routes that a line of the audit log has in it, bytes.
+const LONGEST_NOTED_BYTES: usize = 8 * 1024;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -233,7 +238,7 @@ async fn put_routes(
             object_id: "",
             account: None,
             request_id: &staff.request_id,
-            detail: serde_json::json!({ "routes": new.len(), "version": version + 1 }),
+            detail: noted(&new, version + 1),
         };
         audit::record(&app, &mut set, &entry);
         match dispatch::routes::change(&app, set, new.clone()).await {
@@ -243,6 +248,19 @@ async fn put_routes(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What the audit log keeps of a table: nothing else does once the next one is there. Of a long one
+/// the digest, which tells it from others.
+fn noted(routes: &[Route], version: i64) -> serde_json::Value {
+    let text = serde_json::to_string(routes).unwrap_or_default();
+    let mut detail = serde_json::json!({ "routes": routes.len(), "version": version });
+    if text.len() <= LONGEST_NOTED_BYTES {
+        detail["table"] = serde_json::json!(routes);
+    } else {
+        detail["sha256"] = hex(&sha256(text.as_bytes())).into();
+    }
+    detail
 }
 
 /// The same faults in a body that is the list itself.

@@ -11,9 +11,10 @@ use sha2::{Digest, Sha256};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufWriter};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::kinds::FileKind;
-use super::pieces::pieces;
+use super::pieces::{Held, Loose, pieces};
 use super::preview::{self, Drawn};
 use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
@@ -183,11 +184,14 @@ impl Upload {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
     {
-        let mut parts = multer::Multipart::new(pieces(body), boundary);
+        let held = Held::default();
+        let mut parts = multer::Multipart::new(pieces(body, &held), boundary);
         let mut upload = Self::default();
         let mut seen: Vec<String> = Vec::new();
-        while let Some(part) = parts.next_field().await.map_err(|error| broken(&error))? {
-            let name = part.name().unwrap_or_default().to_owned();
+        while let Some(field) = parts.next_field().await.map_err(|error| broken(&error))? {
+            held.gave();
+            let part = Part { field, held: &held };
+            let name = part.field.name().unwrap_or_default().to_owned();
             let shown: String = name.chars().take(64).collect();
             if seen.contains(&name) {
                 return Err(Refusal::Malformed(format!("The part {shown:?} comes twice.")));
@@ -209,7 +213,7 @@ impl Upload {
                     let why = format!("The part {shown:?} is unknown; known: {known}.");
                     return Err(Refusal::Malformed(why));
                 }
-                _ => {}
+                _ => part.pass().await?,
             }
             seen.push(name);
         }
@@ -246,8 +250,11 @@ impl Upload {
         slot: &UploadSlot,
     ) -> Result<NewFile, Refusal> {
         let Some(mut spooled) = self.file.take() else { return Err(Refusal::Overloaded) };
-        // Nobody closes it.
-        let _turn = slot.side.room().judging.acquire().await;
+        // Whoever waits for longer than for a request has left, or repeats it: a slow body had its
+        // own time.
+        let patience = Duration::from_millis(app.config.server.request_timeout_ms);
+        let turn = timeout(patience, slot.side.room().judging.acquire()).await;
+        let _turn = turn.map_err(|_| Refusal::Overloaded)?;
         let bytes =
             whole(&mut spooled).await.map_err(|error| Refusal::Storage(error.to_string()))?;
         let kind = judged(&bytes, &spooled)?;
@@ -327,20 +334,40 @@ async fn whole(spooled: &mut Spooled) -> std::io::Result<Bytes> {
     Ok(bytes.into())
 }
 
+/// A part as it comes.
+struct Part<'a> {
+    field: multer::Field<'static>,
+    held: &'a Held,
+}
+
+impl Part<'_> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
+        let chunk = self.field.chunk().await.map_err(|error| broken(&error))?;
+        self.held.gave();
+        Ok(chunk)
+    }
+
+    /// Reads over it.
+    async fn pass(mut self) -> Result<(), Refusal> {
+        while self.chunk().await?.is_some() {}
+        Ok(())
+    }
+}
+
 /// Writes a part into a file that has no name, and ends with the process.
-async fn spool(app: &App, mut part: multer::Field<'static>) -> Result<Spooled, Refusal> {
+async fn spool(app: &App, mut part: Part<'_>) -> Result<Spooled, Refusal> {
     let failed = |error: std::io::Error| Refusal::Storage(error.to_string());
-    let Some(filename) = part.file_name().map(str::to_owned) else {
+    let Some(filename) = part.field.file_name().map(str::to_owned) else {
         let detail = "must be a part with a file name in UTF-8".to_owned();
         return Err(Refusal::Part { field: "file", code: "invalid_type", detail });
     };
     // multer takes text/plain for granted where nothing is declared.
-    let declared = part.headers().get("content-type");
+    let declared = part.field.headers().get("content-type");
     let declared = declared.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
     let file = File::from_std(nameless(&app.config.data_dir).map_err(failed)?);
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     let (mut size, mut hasher) = (0, Sha256::new());
-    while let Some(chunk) = part.chunk().await.map_err(|error| broken(&error))? {
+    while let Some(chunk) = part.chunk().await? {
         size += chunk.len();
         if size > MOST_FILE_BYTES {
             return Err(Refusal::TooLarge);
@@ -362,13 +389,13 @@ fn nameless(data_dir: &std::path::Path) -> std::io::Result<std::fs::File> {
 
 /// A part that is text; an empty one is none.
 async fn text(
-    mut part: multer::Field<'static>,
+    mut part: Part<'_>,
     field: &'static str,
     most: usize,
 ) -> Result<Option<String>, Refusal> {
     let fault = |code, detail: String| Refusal::Part { field, code, detail };
     let mut bytes = Vec::new();
-    while let Some(chunk) = part.chunk().await.map_err(|error| broken(&error))? {
+    while let Some(chunk) = part.chunk().await? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() > most * 4 {
             return Err(fault("too_long", format!("must have at most {most} characters")));
@@ -387,7 +414,7 @@ async fn text(
 
 /// A part that is `true` or `false`. What is neither must not pass for one of them: a note would
 /// become public.
-async fn flag(part: multer::Field<'static>, field: &'static str) -> Result<bool, Refusal> {
+async fn flag(part: Part<'_>, field: &'static str) -> Result<bool, Refusal> {
     match text(part, field, 5).await?.as_deref() {
         Some("true") => Ok(true),
         Some("false") => Ok(false),
@@ -407,6 +434,9 @@ fn broken(error: &multer::Error) -> Refusal {
     while let Some(inner) = cause {
         if let Some(cut) = inner.downcast_ref::<Cut>() {
             return Refusal::Cut(*cut);
+        }
+        if let Some(loose) = inner.downcast_ref::<Loose>() {
+            return Refusal::Malformed(format!("The multipart body is malformed: {loose}."));
         }
         cause = inner.source();
     }
