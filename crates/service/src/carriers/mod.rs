@@ -94,6 +94,7 @@ impl Outcome {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } | Self::InParts { .. } => "accepted",
+            Self::Refused { class, .. } if class.is_of_recipient() => "undeliverable",
             Self::Refused { .. } => "refused",
             Self::Unknown => "unknown",
         }

@@ -49,6 +49,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it says something of whoever is to get the message, and nothing of the carrier.
+    #[must_use]
+    pub const fn is_of_recipient(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::BadRecipient
+                | Self::Later { .. }
+                | Self::Undelivered
+                | Self::Expired
+                | Self::WindowClosed
+                | Self::OptedOut
+        )
+    }
+
     const ALL: [Self; 15] = [
         Self::Unfit,
         Self::Halfway,
