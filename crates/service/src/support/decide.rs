@@ -75,11 +75,18 @@ pub(super) fn written(ticket: &Ticket, side: Side, is_note: bool, now: Millis) -
         }
         Side::Admin if ticket.first_reply_at.is_none() => {
             after.first_reply_at = Some(now);
-            after.reply = Target { missed: ticket.reply.missed, ..Target::default() };
+            let missed = is_missed(ticket, ticket.reply, now);
+            after.reply = Target { missed, ..Target::default() };
         }
         _ => return None,
     }
     Some(after)
+}
+
+/// Whether a target was missed, also where due work has not been there since.
+fn is_missed(ticket: &Ticket, target: Target, now: Millis) -> bool {
+    let until = ticket.paused_at.unwrap_or(now);
+    target.missed || target.due_at.is_some_and(|at| at <= until)
 }
 
 /// The ticket with a change of staff. A status that it has already changes nothing.
@@ -104,6 +111,12 @@ pub(super) fn changed(ticket: &Ticket, patch: &Patch, settings: &Support, now: M
 pub(super) fn stand(ticket: &mut Ticket, status: Status, now: Millis) {
     if ticket.status == status {
         return;
+    }
+    let missed = [ticket.reply, ticket.resolution].map(|target| is_missed(ticket, target, now));
+    for (target, missed) in [&mut ticket.reply, &mut ticket.resolution].into_iter().zip(missed) {
+        if missed {
+            *target = Target { missed, ..Target::default() };
+        }
     }
     match (ticket.paused_at, status.is_paused()) {
         (None, true) => ticket.paused_at = Some(now),

@@ -87,13 +87,11 @@ async fn step(app: &App, account: &AccountId, id: &TicketId) -> Result<bool, Err
     Ok(true)
 }
 
-/// What is told beside the change of a field; that of the status tells itself.
+/// What is told beside a change; what is missed, and a status, tell themselves.
 const fn reason(due: Due) -> Option<&'static str> {
     match due {
         Due::ReplyNear => Some("first_reply_near"),
-        Due::ReplyMissed => Some("first_reply_missed"),
         Due::ResolutionNear => Some("resolution_near"),
-        Due::ResolutionMissed => Some("resolution_missed"),
-        Due::Close => None,
+        Due::ReplyMissed | Due::ResolutionMissed | Due::Close => None,
     }
 }

@@ -435,7 +435,13 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, afte
             history(app, set, by, &after, Changed { field, was, became });
         }
     }
-    if let Some(reason) = first {
+    // One event a change. A target that somebody's change finds missed is told of unless they
+    // changed a field as well.
+    let is_new = |was: Target, is: Target| !was.missed && is.missed;
+    let missed = is_new(before.reply, after.reply)
+        .then_some("first_reply_missed")
+        .or_else(|| is_new(before.resolution, after.resolution).then_some("resolution_missed"));
+    if let Some(reason) = first.or(missed) {
         events::changed(app, set, &after, reason);
     }
 }

@@ -12,6 +12,7 @@ use crate::world::{World, eventually};
 
 on_every_engine!(
     targets_are_told_when_near_and_when_missed with short_targets,
+    a_target_is_missed_though_nobody_has_looked_since with short_targets,
     targets_stand_still_while_nobody_waits with short_targets,
     a_new_priority_has_its_own_targets with short_targets,
 );
@@ -58,6 +59,22 @@ async fn targets_are_told_when_near_and_when_missed(world: &World) {
     let all = reasons(&ada, 4).await;
     let missed = all.iter().filter(|word| word.ends_with("_missed")).count();
     assert_eq!(missed, 2, "each is told once: {all:?}");
+}
+
+async fn a_target_is_missed_though_nobody_has_looked_since(world: &World) {
+    let ada = world.account("ada").await;
+    let (late, early) = (open(&ada, "a", "m").await, open(&ada, "b", "m").await);
+    answer(world, &early, json!({"message": "in time"})).await.ok();
+    world.faults.plan_reads("FROM tickets WHERE next_at", 1_000);
+    world.stand_still_for(11 * MINUTE).await;
+    answer(world, &late, json!({"message": "late"})).await.ok();
+    let missed = async |id: &str, name: &str| seen_by_staff(world, id).await.field(name).clone();
+    assert_eq!(missed(&late, "first_reply_missed").await, json!(true));
+    assert_eq!(missed(&early, "first_reply_missed").await, json!(false));
+    assert!(reasons(&ada, 3).await.contains(&"first_reply_missed".to_owned()));
+    world.stand_still_for(80 * MINUTE).await;
+    change(world, &late, json!({"status": "resolved"})).await.ok();
+    assert_eq!(missed(&late, "resolution_missed").await, json!(true));
 }
 
 async fn targets_stand_still_while_nobody_waits(world: &World) {
