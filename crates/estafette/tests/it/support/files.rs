@@ -307,6 +307,13 @@ async fn an_upload_that_is_no_multipart_is_refused(world: &World) {
     post(&kind(), b"nonsense".to_vec()).await.problem("invalid_request");
     let whole = form("a.png", None, &png(), &[]);
     post(&kind(), whole[..whole.len() - 20].to_vec()).await.problem("invalid_request");
+    // What is no part's is held in memory, so there is little of it.
+    let head = format!("--{BOUNDARY}\r\nX: ").into_bytes();
+    for before in [vec![], head] {
+        let loose = [before, vec![b'a'; 600_000], whole.clone()].concat();
+        let refused = post(&kind(), loose).await.problem("invalid_request");
+        assert!(refused.word("detail").contains("256 KiB belong to no part"), "{}", refused.text);
+    }
     post(&kind(), form("a.png", None, &png(), &[("x", "y")])).await.problem("invalid_request");
     let two = form("a.png", None, &png(), &[("message", "1"), ("message", "2")]);
     post(&kind(), two).await.problem("invalid_request");
