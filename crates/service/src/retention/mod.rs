@@ -242,10 +242,10 @@ pub async fn erase(
     Ok(erased)
 }
 
-/// What was sent to the person first, so that nothing more goes out: a pseudonym leads to it when an
-/// erasure that stopped is repeated. Then the events that show this, what they wrote, or tickets
-/// that name them, and what receivers answered to those; then that itself. Events that happened
-/// meanwhile are gone through once more.
+/// What was sent to the person first, so that nothing more goes out: a pseudonym leads to it when
+/// an erasure that stopped is repeated. Then the events that show this, what they wrote, or tickets
+/// that name them, and what receivers answered to those; then what they wrote and the tickets.
+/// Events that happened meanwhile are gone through once more.
 ///
 /// Boxed, as it is long and awaited in several places: each would be compiled with all of it.
 fn of_account<'a>(

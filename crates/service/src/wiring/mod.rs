@@ -452,8 +452,8 @@ impl Running {
         &self.service
     }
 
-    /// Returns when this process must not go on, with the reason. It takes no work from then on, and
-    /// is to be stopped.
+    /// Returns when this process must not go on, with the reason. It takes no work from then on,
+    /// and is to be stopped.
     pub async fn gave_up(&self) -> String {
         self.service.live.given_up.wait().await.clone()
     }

@@ -67,7 +67,7 @@ pub fn pdf(size: usize) -> Vec<u8> {
     bytes
 }
 
-const BOUNDARY: &str = "Xy7boundary";
+pub const BOUNDARY: &str = "Xy7boundary";
 
 /// One part of a form.
 fn part(head: &str, body: &[u8]) -> Vec<u8> {
@@ -75,7 +75,7 @@ fn part(head: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// A form with a file, and what else is in it.
-fn form(name: &str, kind: Option<&str>, bytes: &[u8], more: &[(&str, &str)]) -> Vec<u8> {
+pub fn form(name: &str, kind: Option<&str>, bytes: &[u8], more: &[(&str, &str)]) -> Vec<u8> {
     let mut body = vec![];
     for (name, value) in more {
         let head = format!("Content-Disposition: form-data; name=\"{name}\"");
@@ -88,7 +88,7 @@ fn form(name: &str, kind: Option<&str>, bytes: &[u8], more: &[(&str, &str)]) -> 
     body
 }
 
-fn kind() -> String {
+pub fn kind() -> String {
     format!("multipart/form-data; boundary={BOUNDARY}")
 }
 
@@ -307,13 +307,6 @@ async fn an_upload_that_is_no_multipart_is_refused(world: &World) {
     post(&kind(), b"nonsense".to_vec()).await.problem("invalid_request");
     let whole = form("a.png", None, &png(), &[]);
     post(&kind(), whole[..whole.len() - 20].to_vec()).await.problem("invalid_request");
-    // What is no part's is held in memory, so there is little of it.
-    let head = format!("--{BOUNDARY}\r\nX: ").into_bytes();
-    for before in [vec![], head] {
-        let loose = [before, vec![b'a'; 600_000], whole.clone()].concat();
-        let refused = post(&kind(), loose).await.problem("invalid_request");
-        assert!(refused.word("detail").contains("256 KiB belong to no part"), "{}", refused.text);
-    }
     post(&kind(), form("a.png", None, &png(), &[("x", "y")])).await.problem("invalid_request");
     let two = form("a.png", None, &png(), &[("message", "1"), ("message", "2")]);
     post(&kind(), two).await.problem("invalid_request");

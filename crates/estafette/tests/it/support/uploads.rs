@@ -3,7 +3,7 @@
 use clock::HOUR;
 use serde_json::json;
 
-use super::files::{little_storage, objects, pdf, png, upload};
+use super::files::{BOUNDARY, form, kind, little_storage, objects, pdf, png, upload};
 use super::{change, messages, open};
 use crate::on_every_engine;
 use crate::world::World;
@@ -13,7 +13,26 @@ on_every_engine!(
     what_is_refused_takes_no_space with little_storage,
     what_a_crash_left_half_written_goes_with_its_object,
     a_repeat_by_the_clients_own_id_keeps_its_key,
+    little_is_held_of_what_is_no_part,
 );
+
+async fn little_is_held_of_what_is_no_part(world: &World) {
+    let ada = world.account("ada").await;
+    let path = format!("/v1/support/tickets/{}/files", open(&ada, "a", "m").await);
+    let whole = form("a.png", None, &png(), &[]);
+    // Before the first part, or in the head of one.
+    for begin in [String::new(), format!("--{BOUNDARY}\r\nX: ")] {
+        let send = |bytes: usize| {
+            let body = [begin.as_bytes(), &vec![b'a'; bytes], b"\r\n", &whole].concat();
+            ada.desk("POST", &path).raw(&kind(), body)
+        };
+        let refused = send(600_000).await.problem("invalid_request");
+        assert!(refused.word("detail").contains("belong to no part"), "{}", refused.text);
+    }
+    // Control: a little of it is no fault.
+    let some = [&[b'a'; 1_000][..], b"\r\n", &whole].concat();
+    ada.desk("POST", &path).raw(&kind(), some).await.ok();
+}
 
 async fn what_is_refused_takes_no_space(world: &World) {
     let (ada, eve) = (world.account("ada").await, world.account("eve").await);

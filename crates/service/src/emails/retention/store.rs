@@ -18,8 +18,8 @@ pub(super) const MASK: Sql = Sql("UPDATE emails SET from_email = '', reply_to = 
      subject = '', reference = NULL WHERE account_id = $1 AND email_id = $2");
 pub(super) const MASK_RECIPIENTS: Sql = Sql("UPDATE email_recipients SET mailbox = '', \
      detail = NULL WHERE account_id = $1 AND email_id = $2");
-/// Takes out one recipient, unless a relay is being given the copy right now. It counts as a change:
-/// who has read the address before reads anew, and keeps it nowhere.
+/// Takes out one recipient, unless a relay is being given the copy right now. It counts as a
+/// change: who has read the address before reads anew, and keeps it nowhere.
 pub(super) const MASK_RECIPIENT: Sql = Sql("UPDATE email_recipients SET mailbox = '', \
      detail = NULL, change_count = change_count + 1 \
      WHERE account_id = $1 AND email_id = $2 AND position = $3 AND status <> 'queued'");
