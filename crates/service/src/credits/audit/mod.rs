@@ -51,7 +51,6 @@ use crate::app::App;
 use crate::chores::Turn;
 use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
-use crate::kit::walk::Found;
 
 /// A hold that is still open so long after its message ended dangles, milliseconds: by then due
 /// work has been there.
