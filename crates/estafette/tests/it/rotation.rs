@@ -100,7 +100,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     // A node that was cut off writes with the old one still.
     be_seen(world, &app, &old_id).await;
     let refused = rotation::drop_former(&app, By::CLI).await;
-    assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes == &[4242]), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Behind(nodes)) if nodes == &[4242]), "{refused:?}");
     be_gone(&app).await;
     let early = rotation::drop_former(&app, By::CLI).await;
     assert!(matches!(early, Err(Error::TooEarly { .. })), "{early:?}");

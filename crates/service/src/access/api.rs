@@ -256,6 +256,7 @@ pub(super) async fn log_in(
         async |seen: Seen| Ok(super::login_again(app, kind, credentials(), guest, &seen).await?);
     let prover = Prover { kind, whose: &email, guest };
     let login = once_with_password(app, prover, request, fresh, again).await?;
+    let login = login.repeats_if(|login| login.is_repeated);
     Ok(login.map(|login| private(LoginView::from(login))).into_response())
 }
 

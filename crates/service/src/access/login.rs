@@ -28,7 +28,7 @@ pub(super) const PASSWORD_CHANGED: Reject = Reject("password_changed");
 /// A login that went well.
 #[derive(Clone, Debug)]
 pub struct Login {
-    /// The token. It exists in this answer only, and for ten minutes in those to its repeats.
+    /// The token. It exists in this answer, and for ten minutes in those to its repeats.
     pub token: Secret,
     /// When it ends.
     pub expires_at: Millis,
@@ -36,6 +36,8 @@ pub struct Login {
     pub id: String,
     /// Their email.
     pub email: String,
+    /// Whether an earlier request made it.
+    pub is_repeated: bool,
 }
 
 /// A person who changes their own password.
@@ -164,7 +166,7 @@ pub fn admit(
     let Identity { id, email } = identity;
     let (token, expires_at) = token::new_token(app, set, kind, &id);
     claim.add_to(set, &id, claim.seal(app, &id, &token), app.now());
-    Login { token, expires_at, id, email }
+    Login { token, expires_at, id, email, is_repeated: false }
 }
 
 /// The login of an earlier, equal request: with its token for ten minutes, as long as that is good.
@@ -184,7 +186,8 @@ pub async fn login_again(
     match seen.secret(app) {
         Some(token) if token::is_good(app, token::hash(token.expose())).await? => {
             let expires_at = seen.created_at + token::life_ms(app, kind);
-            Ok(Login { token, expires_at, id: person.id, email: person.email })
+            let (id, email) = (person.id, person.email);
+            Ok(Login { token, expires_at, id, email, is_repeated: true })
         }
         _ => login(app, kind, credentials, guest, &Claim::default()).await,
     }

@@ -49,14 +49,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it says something of whoever is to get the message, and nothing of the carrier.
+    /// Whether it is about the recipient rather than the carrier.
     #[must_use]
     pub const fn is_of_recipient(self) -> bool {
         matches!(
             self,
             Self::Unreachable
                 | Self::BadRecipient
-                | Self::Later { .. }
                 | Self::Undelivered
                 | Self::Expired
                 | Self::WindowClosed

@@ -182,7 +182,7 @@ pub struct NewLeg<'a> {
 }
 
 impl Attempt {
-    /// Whether nothing was submitted between two readings of it.
+    /// Whether two readings are of the same submission, as far as its counts tell.
     #[must_use]
     pub fn is_same_try(&self, other: &Self) -> bool {
         (self.tries, self.resends) == (other.tries, other.resends)

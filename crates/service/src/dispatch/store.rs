@@ -222,7 +222,7 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt)
 }
 
 /// Moves an attempt from the state it was read in, out of any queue; refused if another was faster.
-/// The counts tell one submission from the next: both are `sending`, perhaps at different nodes.
+/// The counts tell a submission from one that followed an unknown fate: both are `sending`.
 pub(super) fn shift(
     set: &mut WriteSet,
     attempt: &Attempt,

@@ -309,7 +309,7 @@ pub async fn find(app: &App, account: &AccountId, id: &EventId) -> Result<Option
     app.db.row(store::BY_ID, args![account, id]).await
 }
 
-/// Deletes events from before an instant, of each environment; answers how many. Account by account
+/// Deletes events older than their environment's limit; answers how many. Goes account by account
 /// along the primary key: an index by age would have to be kept by every send.
 ///
 /// # Errors

@@ -101,9 +101,10 @@ pub struct ProfileView {
 /// Makes a user with an account for each environment, and logs them in. Sign-up can be off on
 /// either address; where it is off on live, the live account of whoever signs up at the sandbox is
 /// `pending` until the operator activates it. A repeat with the same `Idempotency-Key` makes no
-/// second user: it carries the token for ten minutes, and comes without it afterwards.
+/// second user: for ten minutes it carries the same token, as long as that is good; after that it
+/// is a login of its own.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
-    extensions(("x-codes" = json!([Code::SignupDisabled, Code::TooManyLogins]))),
+    extensions(("x-codes" = json!([Code::SignupDisabled, Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = SignupView, description = "The new user, logged in"),
     ))]
@@ -140,6 +141,7 @@ async fn signup(
     };
     let prover = Prover { kind: Kind::Portal, whose: &email, guest: &guest };
     let done = access::once_with_password(&app, prover, request, fresh, again).await?;
+    let done = done.repeats_if(|(_, login)| login.is_repeated);
     Ok(done.map(|(new, login)| private(SignupView::of(new, login))).into_response())
 }
 

@@ -5,13 +5,14 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use tokio::sync::{Semaphore, oneshot};
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Erased, Error, Person, erase, inbound, of_dispatch};
+use super::turns::{self, Order};
+use super::view::ErasureView;
+use super::{Error, Person, inbound, of_dispatch};
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -22,10 +23,6 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::kit::task;
-
-/// Erasures that a node works on at the same time.
-static TURNS: Semaphore = Semaphore::const_new(4);
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -44,60 +41,14 @@ pub struct NewErasure {
     pub account_id: Option<String>,
 }
 
-/// What was found and is erased. The same request again finds nothing.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct ErasureView {
-    /// Passcodes that named the number.
-    #[schema(example = 3)]
-    pub challenges: u64,
-    /// SMS and chat-app messages to the number, and consent sessions with it.
-    #[schema(example = 2)]
-    pub messages: u64,
-    /// Emails to the address.
-    #[schema(example = 0)]
-    pub emails: u64,
-    /// Passcodes and sessions that were open, messages and emails that no carrier had: they are
-    /// ended.
-    #[schema(example = 1)]
-    pub ended: u64,
-    /// `Idempotency-Key`s that stood for them.
-    #[schema(example = 1)]
-    pub idempotency_keys: u64,
-    /// Messages that the person sent.
-    #[schema(example = 2)]
-    pub inbound_notifications: u64,
-    /// Messages of support tickets that named the number or the address.
-    #[schema(example = 0)]
-    pub ticket_messages: u64,
-}
-
-impl From<Erased> for ErasureView {
-    fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
-        Self {
-            challenges: passcodes.challenges,
-            messages: sms.messages + chatapp.messages,
-            emails: emails.emails,
-            ended: passcodes.ended + sms.ended + emails.ended + chatapp.ended,
-            idempotency_keys: passcodes.idempotency_keys
-                + sms.idempotency_keys
-                + emails.idempotency_keys
-                + chatapp.idempotency_keys
-                + inbound.idempotency_keys,
-            inbound_notifications: inbound.messages,
-            ticket_messages,
-        }
-    }
-}
-
 /// Erase a person.
 ///
 /// Their phone number or email address goes from everything that was sent to it or by it. Open
 /// passcodes, and SMS and emails that are not sent yet, end, and what is held for them is given
 /// back. Doing it again changes nothing, so a request without an answer may simply be repeated.
-/// An erasure that takes longer than its request may (504) goes on behind it; with the same
-/// `Idempotency-Key` a repeat is told what it found, once it is done. What the person
-/// is sent from then on is kept again. That they opted out, or are not to be written to, stays
+/// If an erasure takes longer than its request may, the request is answered with 504 and the
+/// erasure continues. A repeat with the same `Idempotency-Key` is told what it found once it is
+/// done. What the person is sent from then on is kept again. That they opted out, or are not to be written to, stays
 /// known, by a keyed hash.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
@@ -119,20 +70,15 @@ async fn erase_recipient(
     // What is kept of the request is a keyed hash, for a day, and how much was found.
     let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
     let fresh = async |claim: Claim| {
-        let turn = TURNS.acquire().await.map_err(|_| Code::InternalError)?;
-        let (app, staff) = (app.clone(), staff.clone());
-        let (recipient, account) = (recipient.clone(), account.clone());
-        let (tell, told) = oneshot::channel();
-        // A request that ends before it does not end it.
-        task::spawn(async move {
-            let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await;
-            let told = tell.send(keep(&app, &claim, erased).await);
-            if let Err(Err(unheard)) = told {
-                tracing::error!(code = unheard.code().as_str(), "an erasure failed; repeat it");
-            }
-            drop(turn);
-        });
-        told.await.map_err(|_| Code::InternalError)?
+        let (person, account, staff) = (recipient.clone(), account.clone(), staff.clone());
+        let order = Order { person, account, staff, claim: claim.clone() };
+        let (is_own, mut told) = turns::begin(&app, order);
+        let found = told.wait_for(Option::is_some).await.map_err(|_| Code::InternalError)?.clone();
+        let view = found.ok_or(Code::InternalError)??;
+        if !is_own {
+            turns::keep(&app, &claim, &view).await?;
+        }
+        Ok(view)
     };
     let again = async |seen: Seen| {
         let view = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
@@ -140,17 +86,6 @@ async fn erase_recipient(
     };
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(Json).into_response())
-}
-
-/// Keeps what was found for repeats of the request.
-async fn keep(
-    app: &App,
-    claim: &Claim,
-    erased: Result<super::Erased, Error>,
-) -> Result<ErasureView, Problem> {
-    let view = ErasureView::from(erased?);
-    claim.keep(app, "erasure", &serde_json::json!(view).to_string()).await?;
-    Ok(view)
 }
 
 fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> {

@@ -3,6 +3,8 @@
 //! room that keeps a recipient somewhere new adds itself to both.
 
 pub mod api;
+mod turns;
+mod view;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -361,6 +363,14 @@ async fn erase_everywhere(app: &App, recipient: &Person) -> Result<Erased, Error
     }
 }
 
+/// What stands for a person where nobody is to be named.
+fn mac_of(app: &App, person: &Person) -> [u8; 32] {
+    match person {
+        Person::Phone(number) => app.vault.recipient_mac("", number.e164()),
+        Person::Email(address) => app.vault.recipient_mac("", &address.key()),
+    }
+}
+
 /// The line of the audit log.
 async fn note(
     app: &App,
@@ -368,12 +378,10 @@ async fn note(
     account: Option<&AccountId>,
     by: By<'_>,
 ) -> Result<(), CommitError> {
-    let (mac, detail) = match recipient {
-        Person::Phone(number) => {
-            let detail = json!({ "country": number.country() });
-            (app.vault.recipient_mac("", number.e164()), detail)
-        }
-        Person::Email(address) => (app.vault.recipient_mac("", &address.key()), json!({})),
+    let mac = mac_of(app, recipient);
+    let detail = match recipient {
+        Person::Phone(number) => json!({ "country": number.country() }),
+        Person::Email(_) => json!({}),
     };
     let entry = Entry {
         actor: by.who,

@@ -89,6 +89,13 @@ pub enum Error {
         .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unaware(Vec<i64>),
+    /// Nodes that run write with the former key.
+    #[error(
+        "these processes still write with the former key, or did within the last three minutes: \
+         {} (process ids, each of its machine); wait until they follow, or restart them, and repeat",
+        .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Behind(Vec<i64>),
     /// The former key may still be needed.
     #[error("data written with {key_id} may be needed until {until}; drop the key then")]
     TooEarly {
@@ -394,12 +401,16 @@ pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
 /// Forgets former keys, once nothing can need them any more. Answers their ids.
 ///
 /// # Errors
-/// [`Error::Unaware`], [`Error::TooEarly`], [`Error::ClockAhead`]; see [`Error`].
+/// [`Error::Behind`], [`Error::TooEarly`], [`Error::ClockAhead`]; see [`Error`].
 pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
     let rows = keys(&app.db).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     // One that was cut off during the rotation, and came back, may write with the former key.
-    all_nodes(app, Duration::ZERO, |node| node.writes == current.key_id).await?;
+    let follow = all_nodes(app, Duration::ZERO, |node| node.writes == current.key_id).await;
+    follow.map_err(|error| match error {
+        Error::Unaware(nodes) => Error::Behind(nodes),
+        other => other,
+    })?;
     reseal(app, &|_| ()).await?;
     // What is dropped is gone, so the clock is not asked alone, as with all that goes for its age.
     let judged = chores::judge(&app.db, &app.clock).await?;

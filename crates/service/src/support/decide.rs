@@ -89,6 +89,16 @@ fn is_missed(ticket: &Ticket, target: Target, now: Millis) -> bool {
     target.missed || target.due_at.is_some_and(|at| at <= until)
 }
 
+/// Notes what was missed before something else changes.
+fn look_back(ticket: &mut Ticket, now: Millis) {
+    let missed = [ticket.reply, ticket.resolution].map(|target| is_missed(ticket, target, now));
+    for (target, missed) in [&mut ticket.reply, &mut ticket.resolution].into_iter().zip(missed) {
+        if missed {
+            *target = Target { missed, ..Target::default() };
+        }
+    }
+}
+
 /// The ticket with a change of staff. A status that it has already changes nothing.
 pub(super) fn changed(ticket: &Ticket, patch: &Patch, settings: &Support, now: Millis) -> Ticket {
     let mut after = ticket.clone();
@@ -101,6 +111,7 @@ pub(super) fn changed(ticket: &Ticket, patch: &Patch, settings: &Support, now: M
         Assignment::To(staff) => after.assignee = Some(staff.clone()),
     }
     if let Some(priority) = patch.priority.filter(|priority| *priority != ticket.priority) {
+        look_back(&mut after, now);
         after.priority = priority;
         begin(&mut after, settings);
     }
@@ -112,12 +123,7 @@ pub(super) fn stand(ticket: &mut Ticket, status: Status, now: Millis) {
     if ticket.status == status {
         return;
     }
-    let missed = [ticket.reply, ticket.resolution].map(|target| is_missed(ticket, target, now));
-    for (target, missed) in [&mut ticket.reply, &mut ticket.resolution].into_iter().zip(missed) {
-        if missed {
-            *target = Target { missed, ..Target::default() };
-        }
-    }
+    look_back(ticket, now);
     match (ticket.paused_at, status.is_paused()) {
         (None, true) => ticket.paused_at = Some(now),
         (Some(since), false) => {

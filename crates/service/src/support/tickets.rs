@@ -435,8 +435,7 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, afte
             history(app, set, by, &after, Changed { field, was, became });
         }
     }
-    // One event a change. A target that somebody's change finds missed is told of unless they
-    // changed a field as well.
+    // One event for each change: a missed target is told only where no field changed.
     let is_new = |was: Target, is: Target| !was.missed && is.missed;
     let missed = is_new(before.reply, after.reply)
         .then_some("first_reply_missed")

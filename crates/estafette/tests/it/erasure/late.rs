@@ -214,6 +214,11 @@ async fn an_erasure_goes_on_behind_its_request(world: &World) {
     let held = world.faults.hold("UPDATE events SET body = NULL");
     assert_eq!(erase().await.status, 504);
     assert!(!holding(world, &to).await.is_empty(), "it has only begun");
+    // Whoever asks again waits for it, and keeps nobody else from their turn.
+    for _ in 0..5 {
+        assert_eq!(erase().await.status, 504);
+    }
+    erased(world, &phone("9999")).await;
     held.let_go();
     eventually(async || holding(world, &to).await.is_empty().then_some(())).await;
     let told = eventually(async || {

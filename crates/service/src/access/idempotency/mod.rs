@@ -123,6 +123,13 @@ impl<T> Once<T> {
         &self.answer
     }
 
+    /// Does not count as a repeat where it turns out to be none.
+    #[must_use]
+    pub fn repeats_if(self, is_repeat: impl FnOnce(&T) -> bool) -> Self {
+        let is_replayed = self.is_replayed && is_repeat(&self.answer);
+        Self { is_replayed, ..self }
+    }
+
     /// The same of another form.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Once<U> {
         Once { answer: form(self.answer), is_replayed: self.is_replayed }

@@ -98,8 +98,8 @@ pub struct NewStaffView {
 
 /// Log in as staff.
 ///
-/// A repeat with the same `Idempotency-Key` is the same login: it carries the token for ten
-/// minutes, and comes without it afterwards.
+/// A repeat with the same `Idempotency-Key` is the same login for ten minutes, as long as its token
+/// is good; after that it is a new one.
 #[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
     operation_id = "staff_login",
     request_body = LoginRequest,

@@ -32,7 +32,7 @@ pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
         let is_idle = app.sockets.is_empty();
         tokio::select! {
             () = app.sockets.rung() => {}
-            () = tokio::time::sleep(pause), if is_shared && !is_idle => {}
+            () = tokio::time::sleep(pause), if is_shared && (!is_idle || neighbour.is_behind()) => {}
             () = app.db.nudged(), if is_shared && !is_idle => {}
             // Whatever is open ends by itself; nothing new begins.
             _ = stopped.wait_for(|stop| *stop), if !app.draining.load(Ordering::SeqCst) => {}
@@ -59,6 +59,8 @@ pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
             drop(app.sockets.take_left());
         }
         if is_over {
+            // Other nodes are to know of all that nobody here listens to.
+            while neighbour.is_behind() && neighbour.beat(&app).await.is_ok() {}
             return;
         }
         push_news(&app).await;

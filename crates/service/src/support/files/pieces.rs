@@ -1,6 +1,6 @@
 //! The body of an upload, put together before it is parsed: the parser looks through all that it
-//! holds whenever more comes, so that single bytes would keep a core busy for minutes. And it holds
-//! what is no part's, whatever comes, so there is a bound for that.
+//! holds whenever more comes, so that single bytes would keep a core busy for minutes. It also keeps
+//! whatever belongs to no part, so that is bounded.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub(super) fn pieces<E: Into<Failed> + Send + 'static>(
 
 impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Into<Failed>> Coming<S> {
     async fn next(&mut self) -> Option<Result<Bytes, Failed>> {
+        // The parser takes all that is there before it gives anything: one piece at a time.
+        tokio::task::yield_now().await;
         let mut piece = Vec::new();
         while self.failed.is_none() && piece.len() < PIECE {
             match self.body.next().await {
@@ -82,6 +84,28 @@ mod tests {
     use hyper::body::Bytes;
 
     use super::{Failed, Held, MOST_HELD, PIECE, pieces};
+
+    /// Ten megabytes that are all there at once are one part, and no loose ends.
+    #[tokio::test]
+    async fn a_large_part_that_is_there_at_once_is_taken() {
+        let file = vec![b'a'; 10 * 1024 * 1024];
+        let head = b"--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n";
+        let whole = Bytes::from([&head[..], &file, b"\r\n--B--\r\n"].concat());
+        let size = whole.len();
+        let frames = (0..size).step_by(16 * 1024);
+        let frames: Vec<Result<Bytes, Failed>> =
+            frames.map(|at| Ok(whole.slice(at..size.min(at + 16 * 1024)))).collect();
+        let held = Held::default();
+        let mut parts = multer::Multipart::new(pieces(stream::iter(frames), &held), "B");
+        let mut part = parts.next_field().await.unwrap().unwrap();
+        held.gave();
+        let mut read = 0;
+        while let Some(chunk) = part.chunk().await.unwrap() {
+            held.gave();
+            read += chunk.len();
+        }
+        assert_eq!(read, file.len());
+    }
 
     fn single_bytes(count: usize) -> impl Stream<Item = Result<Bytes, Failed>> {
         stream::iter(0..count).map(|_| Ok(Bytes::from_static(b"a")))

@@ -129,7 +129,8 @@ pub struct TestRequest {
 /// From when on events are looked through.
 #[derive(Deserialize, ToSchema)]
 pub struct RecoverRequest {
-    /// Events are kept for 30 days: what is earlier means all of them.
+    /// Events are kept for 30 days, or less where the operator keeps recipients for less: what is
+    /// earlier means all of them.
     #[schema(format = DateTime, example = "2025-12-31T23:00:00.000Z")]
     pub since: String,
 }
