@@ -104,7 +104,9 @@ pub struct ProfileView {
 /// second user: for ten minutes it carries the same token, as long as that is good; after that it
 /// is a login of its own.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
-    extensions(("x-codes" = json!([Code::SignupDisabled, Code::InvalidLogin, Code::TooManyLogins]))),
+    extensions(("x-codes" = json!([
+        Code::SignupDisabled, Code::InvalidLogin, Code::TooManyLogins
+    ]))),
     responses(
         (status = 200, body = SignupView, description = "The new user, logged in"),
     ))]

@@ -48,8 +48,8 @@ pub struct NewErasure {
 /// back. Doing it again changes nothing, so a request without an answer may simply be repeated.
 /// If an erasure takes longer than its request may, the request is answered with 504 and the
 /// erasure continues. A repeat with the same `Idempotency-Key` is told what it found once it is
-/// done. What the person is sent from then on is kept again. That they opted out, or are not to be written to, stays
-/// known, by a keyed hash.
+/// done. What the person is sent from then on is kept again. That they opted out, or are not to be
+/// written to, stays known, by a keyed hash.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,

@@ -92,7 +92,8 @@ pub enum Error {
     /// Nodes that run write with the former key.
     #[error(
         "these processes still write with the former key, or did within the last three minutes: \
-         {} (process ids, each of its machine); wait until they follow, or restart them, and repeat",
+         {} (process ids, each of its machine); wait until they follow, or restart them; then \
+         repeat",
         .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Behind(Vec<i64>),

@@ -72,7 +72,7 @@ async fn a_target_is_missed_though_nobody_has_looked_since(world: &World) {
     assert_eq!(missed(&late, "first_reply_missed").await, json!(true));
     assert_eq!(missed(&early, "first_reply_missed").await, json!(false));
     assert!(reasons(&ada, 3).await.contains(&"first_reply_missed".to_owned()));
-    world.stand_still_for(80 * MINUTE).await;
+    world.stand_still_for(90 * MINUTE).await;
     change(world, &late, json!({"status": "resolved"})).await.ok();
     assert_eq!(missed(&late, "resolution_missed").await, json!(true));
 }

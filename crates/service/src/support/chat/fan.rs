@@ -30,9 +30,10 @@ pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
     let mut pause = POLL;
     loop {
         let is_idle = app.sockets.is_empty();
+        let is_busy = !is_idle || neighbour.is_behind();
         tokio::select! {
             () = app.sockets.rung() => {}
-            () = tokio::time::sleep(pause), if is_shared && (!is_idle || neighbour.is_behind()) => {}
+            () = tokio::time::sleep(pause), if is_shared && is_busy => {}
             () = app.db.nudged(), if is_shared && !is_idle => {}
             // Whatever is open ends by itself; nothing new begins.
             _ = stopped.wait_for(|stop| *stop), if !app.draining.load(Ordering::SeqCst) => {}

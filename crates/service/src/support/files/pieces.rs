@@ -1,6 +1,6 @@
 //! The body of an upload, put together before it is parsed: the parser looks through all that it
-//! holds whenever more comes, so that single bytes would keep a core busy for minutes. It also keeps
-//! whatever belongs to no part, so that is bounded.
+//! holds whenever more comes, so that single bytes would keep a core busy for minutes. It also
+//! keeps whatever belongs to no part, so that is bounded.
 
 use std::error::Error;
 use std::sync::Arc;
