@@ -58,7 +58,10 @@ async fn look(app: &App, fault: &mut String) -> Said {
     let followed = match follow(app).await {
         // What others wrote does not open here, and what is written here does not open there.
         Err(Error::Key(error @ KeyError::Missing { .. })) => {
-            app.give_up(error.to_string());
+            app.give_up(format!(
+                "a rotation went on without this process; give it the key and start it again: \
+                 {error}"
+            ));
             Err(error.to_string())
         }
         Err(Error::Key(error)) => Err(error.to_string()),
