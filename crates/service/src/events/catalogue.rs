@@ -128,7 +128,7 @@ fn otp_fraud() -> Value {
         "verified": 1,
         "budget": 3,
         "action": "watched",
-        "sequence": 490_914,
+        "sequence": 1_767_225_600_000_i64,
     })
 }
 

@@ -138,7 +138,7 @@ async fn list_senders(
 #[utoipa::path(
     post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
     responses(
         (status = 200, body = SenderView, description = "The sender and where it stands"),
     ),

@@ -48,7 +48,7 @@ pub struct WebhookView {
     /// Whether events are pushed.
     active: bool,
     /// Why not: `manual` (somebody switched it off), `gone` (it answered 410) or `failing` (every
-    /// try of five days failed).
+    /// try of five days failed, and there were ten at least).
     #[schema(required = true, value_type = Option<DisabledReason>)]
     disabled_reason: Option<String>,
     /// Since when not.
@@ -104,7 +104,7 @@ pub struct NewWebhook {
     pub secret: Option<String>,
     /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
     #[schema(example = json!(["otp.status"]))]
-    #[schema(min_items = 1, value_type = Option<Vec<super::pattern::EventPattern>>)]
+    #[schema(min_items = 1, max_items = 50, value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
 }
 
@@ -115,7 +115,7 @@ pub struct WebhookChange {
     #[schema(pattern = "^https?://", max_length = 2048)]
     pub url: Option<String>,
     /// As when it is made.
-    #[schema(min_items = 1, value_type = Option<Vec<super::pattern::EventPattern>>)]
+    #[schema(min_items = 1, max_items = 50, value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
     /// `true` starts afresh a target that was disabled; what it missed is delivered by `recover`.
     #[schema(example = true)]
@@ -448,6 +448,6 @@ impl From<Error> for Problem {
 
 described_words!(
     DisabledReason: "Why a target gets nothing: somebody switched it off, it answered 410, or \
-        every try of five days failed.",
+        every try of five days failed, of which there were ten at least.",
     ["manual", "gone", "failing"]
 );

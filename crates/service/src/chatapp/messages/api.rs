@@ -57,7 +57,7 @@ pub struct NewChatappMessage {
     #[schema(min_length = 1, max_length = 128)]
     pub template_id: Option<String>,
     /// Parts in the provider's form; one of type `body` takes the place of `template_params`.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Object>>, max_items = 20)]
     pub components: Option<Vec<serde_json::Value>>,
     /// `direct`: the price of country and category. `session`: nothing, within an active session.
     pub billing_mode: BillingMode,

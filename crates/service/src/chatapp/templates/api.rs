@@ -63,6 +63,7 @@ pub struct NewTemplate {
     #[schema(min_length = 1, max_length = 60, example = "Estafette")]
     pub footer: Option<String>,
     /// At most 10: 2 of type URL, 1 of type `PHONE_NUMBER`, quick replies side by side.
+    #[schema(max_items = 10)]
     pub buttons: Option<Vec<TemplateButton>>,
     /// Whether to submit it for approval. `false` stores a draft, which a later request replaces.
     #[schema(default = true)]

@@ -77,8 +77,10 @@ pub struct AdminAccountView {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct SettingsView {
     /// Validity of a passcode, seconds, 60 to 600.
+    #[schema(minimum = 60, maximum = 600)]
     pub otp_validity_s: Option<i64>,
     /// Seconds without a delivery receipt until SMS takes over, 5 to 120.
+    #[schema(minimum = 5, maximum = 120)]
     pub otp_fallback_after_s: Option<i64>,
     /// ISO 3166 codes that may be sent to; null = all.
     pub countries: Option<Vec<String>>,

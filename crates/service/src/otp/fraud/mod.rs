@@ -254,14 +254,15 @@ async fn tell_of(app: &App, account: &AccountId, excess: &Excess) -> Result<(), 
 }
 
 fn emit(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
-    let Excess { place, span, bucket, counts, budget } = excess;
+    let Excess { place, span, counts, budget, .. } = excess;
     let is_range = place.starts_with('+');
     let event = Event {
         account,
         id: &EventId::new(&app.clock),
         kind: Kind::OtpFraud,
         object_id: place,
-        sequence: *bucket,
+        // The hours and the days of a place are numbered apart; the instant rises over both.
+        sequence: app.now().0,
         data: json!({
             "country": (!is_range).then_some(place),
             "prefix": is_range.then_some(place),

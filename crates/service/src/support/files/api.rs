@@ -47,6 +47,7 @@ pub struct NewTicketFile {
     /// Text beside it, at most 10,000 characters.
     pub message: Option<String>,
     /// Your own id of the message, 1 to 64 characters: a repeat is no second message.
+    #[schema(max_length = 64)]
     pub client_message_id: Option<String>,
 }
 
@@ -59,6 +60,7 @@ pub struct NewStaffFile {
     /// Text beside it, at most 10,000 characters.
     pub message: Option<String>,
     /// Your own id of the message, 1 to 64 characters: a repeat is no second message.
+    #[schema(max_length = 64)]
     pub client_message_id: Option<String>,
     /// `true`: it goes with a note that no user ever sees.
     pub internal: Option<bool>,

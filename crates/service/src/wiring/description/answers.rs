@@ -175,7 +175,23 @@ fn headers_of(codes: &[Code]) -> Vec<&'static str> {
     }
     // Whoever is known has a budget, whatever the answer.
     headers.extend(["RateLimit", "RateLimitPolicy"]);
-    if has(402) || has(410) || has(502) || codes.contains(&Code::IdempotencyKeyReused) {
+    // What a repeat of its request is told again.
+    let is_repeated = |code: &Code| {
+        matches!(
+            code,
+            Code::CountryNotAllowed
+                | Code::DomainNotVerified
+                | Code::FraudBlocked
+                | Code::IdempotencyKeyReused
+                | Code::MessagingWindowClosed
+                | Code::NoActiveSession
+                | Code::OtpAlreadyVerified
+                | Code::RecipientOptedOut
+                | Code::SenderNotApproved
+                | Code::TemplateNotApproved
+        )
+    };
+    if has(402) || has(410) || has(502) || codes.iter().any(is_repeated) {
         headers.push("IdempotentReplayed");
     }
     if has(429) || has(503) || codes.contains(&Code::IdempotencyInProgress) {

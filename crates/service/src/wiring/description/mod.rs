@@ -45,7 +45,7 @@ pub fn openapi() -> OpenApi {
             let facts = Facts::of(method, path, operation);
             complete(operation, &facts, &mut components);
             if method == "PATCH" {
-                need_no_body(operation);
+                need_no_body(operation, &components);
             }
         }
         set_socket_apart(item);
@@ -135,9 +135,18 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
     operation.description = Some(told);
 }
 
-/// A PATCH without a body changes nothing, like one of an empty object.
-fn need_no_body(operation: &mut Operation) {
-    if let Some(RefOr::T(body)) = &mut operation.request_body {
+/// A PATCH without a body changes nothing, like one of an empty object, where that may be empty.
+fn need_no_body(operation: &mut Operation, components: &Components) {
+    let Some(RefOr::T(body)) = &mut operation.request_body else { return };
+    let needs_members = body.content.values().any(|content| match &content.schema {
+        Some(RefOr::Ref(reference)) => {
+            let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
+            let schema = components.schemas.get(name);
+            matches!(schema, Some(RefOr::T(Schema::Object(object))) if !object.required.is_empty())
+        }
+        _ => false,
+    });
+    if !needs_members {
         body.required = Some(Required::False);
     }
 }
