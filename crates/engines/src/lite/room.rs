@@ -24,7 +24,12 @@ pub(super) fn find(database: &Path) -> io::Result<()> {
         .open(&path)
         .and_then(|mut file| file.write_all(&vec![0; ENOUGH]));
     // One that a crash has left is written over by the next look.
-    written.and(std::fs::remove_file(&path))
+    let removed = match std::fs::remove_file(&path) {
+        // Somebody else looked at the same time.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    written.and(removed)
 }
 
 #[cfg(test)]

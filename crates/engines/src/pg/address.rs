@@ -106,13 +106,21 @@ impl Asked {
             // Encryption to somebody unknown keeps no secret, so all three check who it is.
             Some("require" | "verify-ca" | "verify-full") => Ok(true),
             // Whoever names an authority wants to know who the server is.
-            None => Ok(self.roots.is_some() || !config.get_hosts().iter().all(is_near)),
+            None => Ok(self.roots.is_some() || !is_all_near(config)),
             Some("allow" | "prefer") => Err("has sslmode=prefer or allow, which fall back to no \
                                              encryption: say verify-full, or disable"
                 .to_owned()),
             Some(_) => Err("has an unknown sslmode: say verify-full, or disable".to_owned()),
         }
     }
+}
+
+/// Whether no server is reached over a network. An address that is given beside a name is the one
+/// that is gone to.
+fn is_all_near(config: &tokio_postgres::Config) -> bool {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    let is_any = !(hosts.is_empty() && addresses.is_empty());
+    is_any && hosts.iter().all(is_near) && addresses.iter().all(std::net::IpAddr::is_loopback)
 }
 
 /// A server that is reached without a network.
@@ -167,6 +175,9 @@ mod tests {
     fn a_far_server_is_encrypted_to_and_a_near_one_need_not_be() {
         assert!(encrypted("postgres://u:p@db.example.com/x"));
         assert!(encrypted("postgres://u:p@10.0.0.1,127.0.0.1/x"));
+        assert!(encrypted("postgres://u:p@/x?hostaddr=203.0.113.5"));
+        assert!(encrypted("postgres://u:p@localhost/x?hostaddr=203.0.113.5"));
+        assert!(!encrypted("postgres://u:p@localhost/x?hostaddr=127.0.0.1"));
         assert!(!encrypted("postgres://u:p@localhost/x"));
         assert!(!encrypted("postgres://u:p@127.0.0.1:5433/x"));
         assert!(!encrypted("postgres://u@%2Frun%2Fpostgresql/x"));

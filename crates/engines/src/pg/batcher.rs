@@ -103,7 +103,8 @@ impl Batcher {
     }
 
     async fn try_to_connect(&mut self) -> Result<Pipeline, Failure> {
-        let Settings { address, named, patience, begin, .. } = &*self.settings;
+        let Settings { address, named, patience, opening, .. } = &*self.settings;
+        let begin = &opening.text();
         let mut connection = Pipeline::dial(address, *named, *patience).await?;
         if let Some((unknown, _)) = &self.unknown {
             let look_up = self.writer.was_committed(&mut connection, begin, &unknown.id);

@@ -16,11 +16,12 @@ use super::failure::Failure;
 use super::pipeline::Pipeline;
 use super::queue::{Job, Outcome};
 use super::steps::{
-    Replies, Step, Trial, Unsure, Verdict, Way, bulk_texts, jobs_of, outcome, settle, steps,
+    Replies, SAVE, Step, Trial, UNDO, Unsure, Verdict, Way, bulk_texts, jobs_of, outcome, settle,
+    steps,
 };
 use super::texts::misuse;
 use super::writer::{CommitId, MARK, Writer};
-use store::{Fault, Stmt};
+use store::{Fault, Sql, Stmt};
 
 use super::Settings;
 
@@ -91,7 +92,7 @@ impl Groups<'_> {
     /// Answers the sets whose texts or arguments cannot be used, and returns the others.
     async fn vetted(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
         let texts = || jobs.iter().flat_map(|job| job.set.stmts()).map(|stmt| stmt.sql);
-        let all = texts().chain([MARK]);
+        let all = texts().chain(self.own_texts());
         if let Err((_, failure)) = self.prepare(all).await {
             if let Failure::Lost(why) = failure {
                 return Err(Halt::Lost { jobs, why });
@@ -101,11 +102,17 @@ impl Groups<'_> {
         Ok(jobs.into_iter().filter_map(|job| self.accept(job)).collect())
     }
 
+    /// What is in each transaction beside its sets.
+    fn own_texts(&self) -> Vec<Sql> {
+        self.settings.opening.texts().chain([MARK, SAVE, UNDO]).collect()
+    }
+
     async fn vetted_singly(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+        let own = self.own_texts();
         let mut good = Vec::with_capacity(jobs.len());
         let mut jobs = jobs.into_iter();
         while let Some(job) = jobs.next() {
-            let texts = job.set.stmts().iter().map(|stmt| stmt.sql).chain([MARK]);
+            let texts = job.set.stmts().iter().map(|stmt| stmt.sql).chain(own.iter().copied());
             match self.prepare(texts).await {
                 Ok(()) => good.extend(self.accept(job)),
                 Err((_, Failure::Lost(why))) => {
@@ -119,10 +126,7 @@ impl Groups<'_> {
         Ok(good)
     }
 
-    async fn prepare(
-        &mut self,
-        texts: impl Iterator<Item = store::Sql>,
-    ) -> Result<(), (store::Sql, Failure)> {
+    async fn prepare(&mut self, texts: impl Iterator<Item = Sql>) -> Result<(), (Sql, Failure)> {
         match timeout(self.settings.patience, self.connection.prepare(texts)).await {
             Ok(prepared) => prepared,
             Err(_) => Err((MARK, Failure::Lost(silence()))),
@@ -272,14 +276,11 @@ impl Groups<'_> {
     ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
         let id = self.writer.new_commit();
         let mark = self.writer.mark_args(&id);
-        let Settings { patience, begin, begin_bulk, .. } = self.settings;
+        let Settings { patience, opening, .. } = self.settings;
         let ran = {
-            let steps = if is_bulk {
-                steps(&trials, begin_bulk, &mark, Way::Together(self.connection))
-            } else {
-                steps(&trials, begin, &mark, Way::Singly)
-            };
-            let run = self.run(&steps, &trials);
+            let way = if is_bulk { Way::Together(self.connection) } else { Way::Singly };
+            let steps = steps(&trials, opening, &mark, way);
+            let run = self.run(&steps, &trials, is_bulk);
             timeout(*patience, run).await.unwrap_or_else(|_| Err(Stop::Lost(silence())))
         };
         match ran {
@@ -293,7 +294,12 @@ impl Groups<'_> {
         }
     }
 
-    async fn run(&mut self, steps: &[Step<'_>], trials: &[Trial]) -> Result<Vec<Verdict>, Stop> {
+    async fn run(
+        &mut self,
+        steps: &[Step<'_>],
+        trials: &[Trial],
+        is_bulk: bool,
+    ) -> Result<Vec<Verdict>, Stop> {
         let requests: Vec<_> = steps.iter().map(Step::request).collect();
         let replies = self.connection.run_all(&requests).await;
         let replies = replies.map_err(|failure| Stop::Lost(failure.text().to_owned()))?;
@@ -308,8 +314,10 @@ impl Groups<'_> {
                     found.note_all(at, *answer, reply).map_err(|Unsure| Stop::Unsure)?;
                 }
                 // A server without one of the settings that plans are pinned by.
-                (Step::Text(text), Err(Failure::Own(_))) if *text == self.settings.begin_bulk => {
-                    return Err(Stop::Unsure);
+                (Step::Own(..), Err(Failure::Own(_))) if is_bulk => return Err(Stop::Unsure),
+                // Somebody cancelled what belongs to no set, and so everything behind it.
+                (Step::First(_) | Step::Own(..), Err(Failure::Late(why))) => {
+                    return Err(Stop::Clash(why));
                 }
                 // After the error of a set these are skipped, too.
                 (_, Ok(_) | Err(Failure::Skipped)) => {}

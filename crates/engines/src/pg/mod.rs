@@ -13,6 +13,7 @@ mod failure;
 mod gather;
 mod group;
 mod nudge;
+mod opening;
 mod pipeline;
 mod plan;
 mod pool;
@@ -42,6 +43,7 @@ use address::Address;
 use batcher::Batcher;
 use connection::Connection;
 use nudge::Nudges;
+use opening::Opening;
 use queue::{Job, Queue, Room, closed};
 use readers::Readers;
 use store::{
@@ -56,10 +58,7 @@ struct Settings {
     patience: Duration,
     group: usize,
     unknown_limit: Duration,
-    /// How every transaction begins.
-    begin: String,
-    /// How one begins in which sets run statements together.
-    begin_bulk: String,
+    opening: Opening,
     fault: Option<Fault>,
     trusts_silence: bool,
     /// What all batchers have committed.
@@ -80,34 +79,13 @@ impl Settings {
             patience,
             group: options.group.max(1),
             unknown_limit: Duration::from_millis(options.unknown_ms),
-            begin: begin(patience_ms),
-            begin_bulk: format!("{}; {PLANS}", begin(patience_ms)),
+            opening: Opening::of(patience_ms),
             fault: options.fault.clone(),
             trusts_silence: options.trusts_silence,
             groups: GroupCounter::default(),
         }
     }
 }
-
-/// Limits for this transaction only: a pooler may hand the next one to another session. The lock's
-/// is the shortest, so that it is the server that says what was waited for. A node that stopped
-/// half-way holds its locks no longer than the patience of the others.
-fn begin(patience_ms: u64) -> String {
-    format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
-         SET LOCAL statement_timeout = {patience_ms}; \
-         SET LOCAL idle_in_transaction_session_timeout = {patience_ms}",
-        (patience_ms * 3 / 4).max(1)
-    )
-}
-
-/// Statements for many sets are planned once, for any number of them: each finds its rows by an
-/// index. Left to itself, the planner would do so anew for each group, for its size, or read all of
-/// a table that was small a moment ago.
-const PLANS: &str = "SET LOCAL plan_cache_mode = force_generic_plan; \
-    SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
-    SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
-    SET LOCAL enable_material = off; SET LOCAL jit = off";
 
 /// PostgreSQL. Dropping it lets the batchers finish in the background; [`Engine::close`] waits for
 /// them.

@@ -30,7 +30,7 @@ use super::request::Request;
 use super::stream::{Stream, dial, lost};
 use super::texts::{Known, Texts, misuse, place};
 use super::value::{encode, encode_column, type_of};
-use store::{Args, Sql};
+use store::{Args, Sql, args};
 
 /// Bytes that are read at once, at most.
 const CHUNK: usize = 8 * 1024;
@@ -245,7 +245,7 @@ impl Pipeline {
         &mut self,
         requests: &[Request<'_>],
     ) -> Result<Vec<Result<Reply, Failure>>, Failure> {
-        let parts = || requests.chunk_by(|one, next| one.is_bound() && next.is_bound());
+        let parts = || requests.chunk_by(|one, next| one.leads() && next.follows());
         for part in parts() {
             self.write(part)?;
         }
@@ -310,6 +310,7 @@ impl Pipeline {
                 Request::Text(text) => {
                     return frontend::query(text, &mut self.out).map_err(|error| lost(&error));
                 }
+                Request::First(sql) => self.bind(sql, &args![])?,
                 Request::Bound { sql, args } => self.bind(sql, args)?,
                 Request::Bulk { sql, args } => self.bind_bulk(sql, args)?,
             }
@@ -365,7 +366,7 @@ impl Pipeline {
                     return Ok(());
                 }
                 Request::Bound { .. } | Request::Bulk { .. } if is_over => Err(Failure::Skipped),
-                Request::Bound { sql, .. } => {
+                Request::First(sql) | Request::Bound { sql, .. } => {
                     let known = self.texts.get(sql).ok_or_else(disorder)?;
                     let kinds = known.statement.as_ref().map(|one| one.columns.as_slice());
                     self.read_bound(kinds).await?.map_err(|failure| in_text(failure, sql))

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::bulk::Answer;
 use super::connection::Reply;
 use super::failure::Failure;
+use super::opening::Opening;
 use super::pipeline::Pipeline;
 use super::queue::{Job, Outcome};
 use super::request::Request;
@@ -21,8 +22,8 @@ use store::{Args, CommitError, Done, Expect, Reject, Sql, Stmt, Val};
 const TOGETHER_FROM: usize = 4;
 
 /// Everything up to here can be undone.
-const SAVE: &str = "SAVEPOINT judged";
-const UNDO: &str = "ROLLBACK TO SAVEPOINT judged";
+pub(super) const SAVE: Sql = Sql("SAVEPOINT judged");
+pub(super) const UNDO: Sql = Sql("ROLLBACK TO SAVEPOINT judged");
 
 /// What a burst told of one set.
 #[derive(Debug)]
@@ -71,8 +72,11 @@ pub(super) struct Place {
 
 /// One thing that is sent in a burst.
 pub(super) enum Step<'t> {
-    Text(&'t str),
-    Mark(&'t Args),
+    /// BEGIN, and what goes back to a savepoint. Where it fails nothing that depends on it runs:
+    /// outside of a transaction that would be durable at once, and nobody could refuse it.
+    First(Sql),
+    /// A limit of the transaction, or the mark that it leaves.
+    Own(Sql, &'t Args),
     Stmt {
         at: Place,
         stmt: &'t Stmt,
@@ -89,8 +93,8 @@ pub(super) enum Step<'t> {
 impl<'t> Step<'t> {
     pub(super) fn request(&self) -> Request<'_> {
         match self {
-            Self::Text(text) => Request::Text(text),
-            Self::Mark(args) => Request::Bound { sql: MARK, args },
+            Self::First(sql) => Request::First(*sql),
+            Self::Own(sql, args) => Request::Bound { sql: *sql, args },
             Self::Stmt { stmt, .. } => Request::Bound { sql: stmt.sql, args: &stmt.args },
             Self::Bulk { stmt, args, .. } => Request::Bulk { sql: stmt.sql, args },
         }
@@ -143,7 +147,7 @@ pub(super) fn bulk_texts(trials: &[Trial]) -> Vec<Sql> {
 /// that many sets contend for come last, so that such rows are locked shortly.
 pub(super) fn steps<'t>(
     trials: &'t [Trial],
-    begin: &'t str,
+    opening: &'t Opening,
     mark: &'t Args,
     way: Way<'_>,
 ) -> Vec<Step<'t>> {
@@ -152,7 +156,10 @@ pub(super) fn steps<'t>(
     sorted.sort_by_key(|number| trials.get(*number).map(Trial::shard));
     let (suspects, good): (Vec<_>, Vec<_>) =
         sorted.into_iter().partition(|number| trials.get(*number).is_some_and(|t| t.is_suspect));
-    let mut first = vec![Step::Text(begin), Step::Mark(mark)];
+    let mut first = vec![Step::First(Opening::BEGIN)];
+    let limits = opening.limits(matches!(way, Way::Together(_)));
+    first.extend(limits.map(|sql| Step::Own(sql, &opening.no_args)));
+    first.push(Step::Own(MARK, mark));
     let mut last: Vec<(&str, Step<'t>)> = Vec::new();
     let (classes, singles) = classes(trials, good, way);
     for number in singles {
@@ -268,7 +275,7 @@ fn together<'t>(
 fn undone<'t>(trials: &'t [Trial], suspects: &[usize], steps: &mut Vec<Step<'t>>) {
     for (before, number) in suspects.iter().enumerate() {
         let Some(trial) = trials.get(*number) else { continue };
-        steps.push(Step::Text(if before == 0 { SAVE } else { UNDO }));
+        steps.push(Step::First(if before == 0 { SAVE } else { UNDO }));
         let mut stmts: Vec<_> = trial.stmts().iter().enumerate().collect();
         stmts.sort_by_key(|(_, stmt)| stmt.is_contended);
         for (index, stmt) in stmts {
@@ -276,7 +283,7 @@ fn undone<'t>(trials: &'t [Trial], suspects: &[usize], steps: &mut Vec<Step<'t>>
         }
     }
     if !suspects.is_empty() {
-        steps.push(Step::Text(UNDO));
+        steps.push(Step::First(UNDO));
     }
 }
 

@@ -4,7 +4,7 @@
 //! kind, four for the length, which counts itself. Only the first frame has no kind.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub struct Proxy {
     network: Arc<watch::Sender<Network>>,
     at_commit: Arc<Mutex<Option<AtCommit>>>,
     hold: Arc<Mutex<Option<Hold>>>,
+    breaks: Arc<AtomicBool>,
     connections: Arc<AtomicU32>,
     commits: Arc<AtomicU32>,
     asks: Arc<AtomicU32>,
@@ -67,6 +68,7 @@ impl Proxy {
             network: Arc::new(watch::Sender::new(Network::Up)),
             at_commit: Arc::default(),
             hold: Arc::default(),
+            breaks: Arc::default(),
             connections: Arc::default(),
             commits: Arc::default(),
             asks: Arc::default(),
@@ -100,6 +102,11 @@ impl Proxy {
 
     pub fn hold(&self, hold: Hold) {
         *self.hold.lock().unwrap() = Some(hold);
+    }
+
+    /// From now on the server fails each BEGIN that is prepared, or not any more.
+    pub fn break_begin(&self, breaks: bool) {
+        self.breaks.store(breaks, Ordering::SeqCst);
     }
 
     /// Whether an answer has been held back.
@@ -149,7 +156,10 @@ impl Proxy {
         let (held, until) = watch::channel(Instant::now());
         let up = async {
             let mut is_first = true;
-            while let Some(frame) = frame(&mut from_client, is_first).await {
+            while let Some(mut frame) = frame(&mut from_client, is_first).await {
+                if self.breaks.load(Ordering::SeqCst) {
+                    broken(&mut frame);
+                }
                 let is_ask = !is_first && matches!(frame.first(), Some(b'S' | b'Q'));
                 self.asks.fetch_add(is_ask.into(), Ordering::SeqCst);
                 is_first = false;
@@ -231,6 +241,16 @@ async fn frame(from: &mut OwnedReadHalf, is_first: bool) -> Option<Vec<u8>> {
     frame.resize(head - 4 + usize::try_from(length).unwrap(), 0);
     from.read_exact(&mut frame[head..]).await.ok()?;
     Some(frame)
+}
+
+/// Puts what fails in the place of BEGIN.
+fn broken(frame: &mut [u8]) {
+    const BEGIN: &[u8] = b"BEGIN ISOLATION LEVEL READ COMMITTED";
+    let at = frame.windows(BEGIN.len()).position(|part| part == BEGIN);
+    if let (Some(b'P'), Some(at)) = (frame.first(), at) {
+        let failing = format!("{:<1$}", "SELECT 1 / 0", BEGIN.len());
+        frame[at..at + BEGIN.len()].copy_from_slice(failing.as_bytes());
+    }
 }
 
 fn is_commit(frame: &[u8]) -> bool {

@@ -23,7 +23,7 @@ use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{
-    KnownFormat, ObjectBuilder, OpenApi, Ref, RefOr, Required, Schema, SchemaFormat, Type,
+    Content, KnownFormat, ObjectBuilder, OpenApi, Ref, RefOr, Required, Schema, SchemaFormat, Type,
 };
 
 use super::routes;
@@ -138,13 +138,13 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
 /// A PATCH without a body changes nothing, like one of an empty object, where that may be empty.
 fn need_no_body(operation: &mut Operation, components: &Components) {
     let Some(RefOr::T(body)) = &mut operation.request_body else { return };
-    let needs_members = body.content.values().any(|content| match &content.schema {
-        Some(RefOr::Ref(reference)) => {
-            let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
-            let schema = components.schemas.get(name);
-            matches!(schema, Some(RefOr::T(Schema::Object(object))) if !object.required.is_empty())
-        }
-        _ => false,
+    let needs_members = body.content.values().any(|content| {
+        let RefOr::T(Content { schema: Some(RefOr::Ref(reference)), .. }) = content else {
+            return false;
+        };
+        let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
+        let schema = components.schemas.get(name);
+        matches!(schema, Some(RefOr::T(Schema::Object(object))) if !object.required.is_empty())
     });
     if !needs_members {
         body.required = Some(Required::False);
