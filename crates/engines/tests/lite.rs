@@ -271,6 +271,32 @@ async fn what_is_deleted_leaves_the_files() {
     assert_eq!(bench.db.holds(b"-kept").await.unwrap(), Some(true));
 }
 
+/// The checkpoint that empties the log takes the turn of writers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_that_waits_for_a_reader_keeps_no_writer_waiting() {
+    let bench = bench(SqliteOptions::default()).await;
+    bench.db.commit(put(0, 1)).await.unwrap();
+    let reader = Connection::open(&bench.path).unwrap();
+    reader.execute_batch("BEGIN; SELECT COUNT(*) FROM blobs").unwrap();
+    bench.db.commit(put(1, 1)).await.unwrap();
+    let scrub = async {
+        bench.db.scrub().await.unwrap();
+        std::time::Instant::now()
+    };
+    let writes = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        for id in 2..12 {
+            bench.db.commit(put(id, 1)).await.unwrap();
+        }
+        let done = std::time::Instant::now();
+        drop(reader);
+        done
+    };
+    let (emptied, written) = tokio::join!(scrub, writes);
+    assert!(written < emptied, "the log could not be emptied before");
+    assert!(written.elapsed() < std::time::Duration::from_secs(5));
+}
+
 #[tokio::test]
 async fn a_database_has_one_name() {
     let bench = bench(SqliteOptions::default()).await;
