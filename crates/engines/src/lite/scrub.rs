@@ -53,9 +53,16 @@ fn empty_log(session: &Session) -> Result<(), Error> {
                 let why = "the write-ahead log is in use; what was deleted leaves it later";
                 return Err(Error::Unavailable(why.to_owned()));
             }
+            Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                std::thread::sleep(RETRY);
+            }
             Err(error) => return Err(unavailable(&error)),
         }
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 /// Whether these bytes are anywhere in the files of the database.

@@ -101,6 +101,16 @@ impl Asked {
     }
 
     fn encrypted(&self, config: &tokio_postgres::Config) -> Result<bool, String> {
+        let is_encrypted = self.wants_encryption(config)?;
+        if is_encrypted && config.get_hosts().is_empty() {
+            return Err("names a hostaddr and no host: encryption needs the name in the \
+                        certificate"
+                .to_owned());
+        }
+        Ok(is_encrypted)
+    }
+
+    fn wants_encryption(&self, config: &tokio_postgres::Config) -> Result<bool, String> {
         match self.mode.as_deref() {
             Some("disable") => Ok(false),
             // Encryption to somebody unknown keeps no secret, so all three check who it is.
@@ -175,7 +185,7 @@ mod tests {
     fn a_far_server_is_encrypted_to_and_a_near_one_need_not_be() {
         assert!(encrypted("postgres://u:p@db.example.com/x"));
         assert!(encrypted("postgres://u:p@10.0.0.1,127.0.0.1/x"));
-        assert!(encrypted("postgres://u:p@/x?hostaddr=203.0.113.5"));
+        assert!(Address::parse("postgres://u:p@/x?hostaddr=203.0.113.5").is_err(), "which name?");
         assert!(encrypted("postgres://u:p@localhost/x?hostaddr=203.0.113.5"));
         assert!(!encrypted("postgres://u:p@localhost/x?hostaddr=127.0.0.1"));
         assert!(!encrypted("postgres://u:p@localhost/x"));

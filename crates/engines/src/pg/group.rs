@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::failure::Failure;
+use super::opening::PLANS;
 use super::pipeline::Pipeline;
 use super::queue::{Job, Outcome};
 use super::steps::{
@@ -260,6 +261,12 @@ impl Groups<'_> {
     /// taken for the answer to something else.
     async fn knows_bulk(&mut self, trials: &[Trial]) -> Result<bool, Stop> {
         let texts = bulk_texts(trials);
+        match self.prepare(PLANS.into_iter()).await {
+            Ok(()) => {}
+            Err((_, Failure::Lost(why))) => return Err(Stop::Lost(why)),
+            // A server that knows at once that it lacks one of the settings.
+            Err(_) => return Ok(false),
+        }
         let learn = self.connection.learn_bulk(texts.iter().copied());
         match timeout(self.settings.patience, learn).await {
             Ok(Ok(())) => Ok(texts.iter().any(|sql| self.connection.bulk(*sql).is_some())),
@@ -315,10 +322,8 @@ impl Groups<'_> {
                 }
                 // A server without one of the settings that plans are pinned by.
                 (Step::Own(..), Err(Failure::Own(_))) if is_bulk => return Err(Stop::Unsure),
-                // Somebody cancelled what belongs to no set, and so everything behind it.
-                (Step::First(_) | Step::Own(..), Err(Failure::Late(why))) => {
-                    return Err(Stop::Clash(why));
-                }
+                // Somebody cancelled what waits for nothing, and so everything behind it.
+                (Step::First(_), Err(Failure::Late(why))) => return Err(Stop::Clash(why)),
                 // After the error of a set these are skipped, too.
                 (_, Ok(_) | Err(Failure::Skipped)) => {}
                 (_, Err(failure)) => return Err(Stop::Broken(failure.text().to_owned())),

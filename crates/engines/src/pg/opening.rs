@@ -6,7 +6,7 @@ use store::{Args, Sql, args};
 /// Statements for many sets are planned once, for any number of them: each finds its rows by an
 /// index. Left to itself, the planner would do so anew for each group, for its size, or read all of
 /// a table that was small a moment ago.
-const PLANS: [Sql; 7] = [
+pub(super) const PLANS: [Sql; 7] = [
     Sql("SET LOCAL plan_cache_mode = force_generic_plan"),
     Sql("SET LOCAL enable_hashjoin = off"),
     Sql("SET LOCAL enable_mergejoin = off"),
@@ -45,15 +45,14 @@ impl Opening {
         self.limits.iter().chain(plans).copied()
     }
 
-    /// All texts of it.
+    /// All texts of it but [`PLANS`].
     pub(super) fn texts(&self) -> impl Iterator<Item = Sql> + '_ {
-        std::iter::once(Self::BEGIN).chain(self.limits(true))
+        std::iter::once(Self::BEGIN).chain(self.limits(false))
     }
 
-    /// The same without plans as one text, for what is waited for by itself.
+    /// The same as one text, for what is waited for by itself.
     pub(super) fn text(&self) -> String {
-        let texts = std::iter::once(Self::BEGIN).chain(self.limits(false));
-        texts.map(|sql| sql.0).collect::<Vec<_>>().join("; ")
+        self.texts().map(|sql| sql.0).collect::<Vec<_>>().join("; ")
     }
 }
 
