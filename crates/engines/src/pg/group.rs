@@ -314,7 +314,10 @@ impl Groups<'_> {
         for (step, reply) in steps.iter().zip(replies) {
             match (step, reply) {
                 (_, Err(Failure::Lost(why))) => return Err(Stop::Lost(why)),
-                (_, Err(Failure::Clash(why))) => return Err(Stop::Clash(why)),
+                // Also where somebody cancelled what waits for nothing, and so all behind it.
+                (_, Err(Failure::Clash(why))) | (Step::First(_), Err(Failure::Late(why))) => {
+                    return Err(Stop::Clash(why));
+                }
                 (_, Err(Failure::Broken(why))) => return Err(Stop::Broken(why)),
                 (Step::Stmt { at, .. }, reply) => found.note(*at, reply),
                 (Step::Bulk { at, answer, .. }, reply) => {
@@ -322,8 +325,6 @@ impl Groups<'_> {
                 }
                 // A server without one of the settings that plans are pinned by.
                 (Step::Own(..), Err(Failure::Own(_))) if is_bulk => return Err(Stop::Unsure),
-                // Somebody cancelled what waits for nothing, and so everything behind it.
-                (Step::First(_), Err(Failure::Late(why))) => return Err(Stop::Clash(why)),
                 // After the error of a set these are skipped, too.
                 (_, Ok(_) | Err(Failure::Skipped)) => {}
                 (_, Err(failure)) => return Err(Stop::Broken(failure.text().to_owned())),

@@ -43,6 +43,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 struct Coming<S> {
     body: S,
     failed: Option<Failed>,
+    is_over: bool,
     held: Held,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn pieces<E: Into<Failed> + Send + 'static>(
     held: &Held,
 ) -> impl Stream<Item = Result<Bytes, Failed>> + Send + 'static {
     let body = Box::pin(body.fuse());
-    let coming = Coming { body, failed: None, held: held.clone() };
+    let coming = Coming { body, failed: None, is_over: false, held: held.clone() };
     stream::unfold(coming, async |mut coming| {
         let next = coming.next().await?;
         Some((next, coming))
@@ -63,6 +64,9 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Into<Failed>> Coming<S> {
     async fn next(&mut self) -> Option<Result<Bytes, Failed>> {
         // The parser takes all that is there before it gives anything: one piece at a time.
         tokio::task::yield_now().await;
+        if self.is_over {
+            return None;
+        }
         let mut piece = Vec::new();
         while self.failed.is_none() && piece.len() < PIECE {
             match self.body.next().await {
@@ -74,7 +78,11 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Into<Failed>> Coming<S> {
                 None => break,
             }
         }
-        if piece.is_empty() { self.failed.take().map(Err) } else { Some(Ok(piece.into())) }
+        if piece.is_empty() {
+            self.is_over = true;
+            return self.failed.take().map(Err);
+        }
+        Some(Ok(piece.into()))
     }
 }
 
