@@ -281,14 +281,14 @@ async fn a_scrub_that_waits_for_a_reader_keeps_no_writer_waiting() {
     bench.db.commit(put(1, 1)).await.unwrap();
     let scrub = async {
         bench.db.scrub().await.unwrap();
-        std::time::Instant::now()
+        tokio::time::Instant::now()
     };
     let writes = async {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         for id in 2..12 {
             bench.db.commit(put(id, 1)).await.unwrap();
         }
-        let done = std::time::Instant::now();
+        let done = tokio::time::Instant::now();
         drop(reader);
         done
     };
