@@ -138,6 +138,14 @@ async fn a_receipt_that_comes_after_it_names_nobody(world: &World) {
     assert_eq!(holding(world, to).await, Vec::<String>::new());
 }
 
+/// Time in which what failed is tried again.
+async fn minutes(world: &World) {
+    for _ in 0..40 {
+        world.advance(5_000).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// An event that is tried again is kept as it was made.
 async fn what_an_event_said_before_it_is_not_kept_after_it(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
@@ -149,12 +157,6 @@ async fn what_an_event_said_before_it_is_not_kept_after_it(world: &World) {
         let kept = world.faults.hold("UPDATE events SET body = $1");
         let sent = emails::send(&ada, emails::mail(whom)).await.ok();
         emails::until(&ada, sent.word("id"), "delivered").await;
-        let later = async {
-            for _ in 0..40 {
-                world.advance(5_000).await;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
         let between = async {
             kept.came().await;
             if is_erased {
@@ -163,7 +165,7 @@ async fn what_an_event_said_before_it_is_not_kept_after_it(world: &World) {
             }
             kept.let_go();
         };
-        tokio::join!(later, between);
+        tokio::join!(minutes(world), between);
         let held = holding(world, whom).await;
         assert_eq!(held.contains(&"events.body".to_owned()), !is_erased, "{whom}: {held:?}");
     }
@@ -181,12 +183,6 @@ async fn what_somebody_wrote_is_not_kept_after_it(world: &World) {
         let kept = world.faults.hold("UPDATE events SET body = $1");
         let path = format!("/v1/sandbox/handsets/{person}/replies");
         ada.call("POST", &path).json(json!({"text": "Hello", "channel": "sms"})).await.ok();
-        let later = async {
-            for _ in 0..40 {
-                world.advance(5_000).await;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
         let between = async {
             kept.came().await;
             if is_erased {
@@ -194,7 +190,7 @@ async fn what_somebody_wrote_is_not_kept_after_it(world: &World) {
             }
             kept.let_go();
         };
-        tokio::join!(later, between);
+        tokio::join!(minutes(world), between);
         let held = holding(world, &person).await;
         assert_eq!(held.contains(&"events.body".to_owned()), !is_erased, "{person}: {held:?}");
     }
