@@ -19,7 +19,7 @@ use store::{Error, SqliteOptions};
 
 const EVERY: Duration = Duration::from_millis(250);
 /// How long the writer lets readers finish before it gives up on a new log for now.
-const READERS: Duration = Duration::from_millis(5);
+pub(super) const READERS: Duration = Duration::from_millis(5);
 /// How long the writer goes on with the old log before it tries again.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::checkpoint::READERS;
 use super::session::{Role, Session, unavailable};
 use store::{Error, SqliteOptions};
 
 /// How long to wait for readers of the old log, such as a backup.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(50);
-/// How long of it at a time: the checkpoint keeps all writers waiting meanwhile.
-const READERS: Duration = Duration::from_millis(5);
 /// Bytes read at a time when the files are searched.
 const BLOCK: usize = 1 << 20;
 
@@ -39,6 +38,7 @@ pub(super) fn compact(path: &Path, options: &SqliteOptions) -> Result<(), Error>
 
 fn empty_log(session: &Session) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
+    // That long at a time: a checkpoint that waits keeps all writers waiting.
     session.conn.busy_timeout(READERS).map_err(|error| unavailable(&error))?;
     // Most of the log goes over without keeping anybody: the rest is soon done.
     let _busy = session.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));

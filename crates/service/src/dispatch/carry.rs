@@ -227,34 +227,31 @@ async fn answered<O: Owner>(
 /// Another node was faster with a receipt that says no more than the answer did: the request goes
 /// on to wait for one that does. Answers whether that is so.
 async fn is_accepted<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
-    let then = leg.attempt.clone();
-    catch_up(app, leg, |now| now.state == State::Accepted && now.is_same_try(&then)).await
+    catch_up(app, leg, |then, now| now.state == State::Accepted && now.is_same_try(then)).await
 }
 
 /// Whether nobody took an attempt away whose lease has ended.
 async fn is_mine_still<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
-    let then = leg.attempt.clone();
-    catch_up(app, leg, |now| now.state == then.state && now.is_same_try(&then)).await
+    catch_up(app, leg, |then, now| now.state == then.state && now.is_same_try(then)).await
 }
 
 /// Whether an answer counts though another moved the attempt meanwhile. That the carrier has the
 /// message always does; that it has not says nothing of a copy which another node sends by now.
 async fn counts_still<O: Owner>(app: &App, leg: &mut Leg<O>, outcome: &Outcome) -> bool {
-    let then = leg.attempt.clone();
     let has_it = matches!(outcome, Outcome::Accepted { .. } | Outcome::InParts { .. });
-    catch_up(app, leg, |now| now.state.is_held() && (has_it || now.is_same_try(&then))).await
+    catch_up(app, leg, |then, now| now.state.is_held() && (has_it || now.is_same_try(then))).await
 }
 
 /// Another moved the attempt, or may have: where it stands so that this one goes on with it, it is
-/// read anew, and its message. Answers whether it does.
+/// read anew, and its message. Answers whether it does; `goes_on` is told how it stood, and stands.
 async fn catch_up<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
-    goes_on: impl Fn(&Attempt) -> bool,
+    goes_on: impl Fn(&Attempt, &Attempt) -> bool,
 ) -> bool {
     let Attempt { account, id, object_id, .. } = &leg.attempt;
     let now = match sql::attempt(app, account, id).await {
-        Ok(Some(now)) if goes_on(&now) => now,
+        Ok(Some(now)) if goes_on(&leg.attempt, &now) => now,
         _ => return false,
     };
     let Ok(Some(message)) = O::load(app, account, object_id).await else { return false };

@@ -324,10 +324,7 @@ async fn all_nodes(
 ) -> Result<(), Error> {
     let until = tokio::time::Instant::now() + patience;
     loop {
-        let nodes: Vec<Node> = app.db.rows(sql::NODES, args![0]).await?;
-        let now = app.now();
-        let late = nodes.iter().filter(|node| now - node.seen_at <= SILENT && !is_there(node));
-        let late: Vec<i64> = late.map(|node| node.process_id).collect();
+        let late = late_nodes(app, &is_there).await?;
         if late.is_empty() {
             return Ok(());
         }
@@ -336,6 +333,14 @@ async fn all_nodes(
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// The process ids of nodes that run and are not as they should be.
+async fn late_nodes(app: &App, is_there: impl Fn(&Node) -> bool) -> Result<Vec<i64>, DbError> {
+    let nodes: Vec<Node> = app.db.rows(sql::NODES, args![0]).await?;
+    let now = app.now();
+    let late = nodes.iter().filter(|node| now - node.seen_at <= SILENT && !is_there(node));
+    Ok(late.map(|node| node.process_id).collect())
 }
 
 /// Seals anew what is sealed with another key than the one that writes, a chunk at a time, until
@@ -407,11 +412,10 @@ pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
     let rows = keys(&app.db).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     // One that was cut off during the rotation, and came back, may write with the former key.
-    let follow = all_nodes(app, Duration::ZERO, |node| node.writes == current.key_id).await;
-    follow.map_err(|error| match error {
-        Error::Unaware(nodes) => Error::Behind(nodes),
-        other => other,
-    })?;
+    let behind = late_nodes(app, |node| node.writes == current.key_id).await?;
+    if !behind.is_empty() {
+        return Err(Error::Behind(behind));
+    }
     reseal(app, &|_| ()).await?;
     // What is dropped is gone, so the clock is not asked alone, as with all that goes for its age.
     let judged = chores::judge(&app.db, &app.clock).await?;

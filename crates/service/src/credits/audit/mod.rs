@@ -51,6 +51,7 @@ use crate::app::App;
 use crate::chores::Turn;
 use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
+use crate::kit::walk::Found;
 
 /// A hold that is still open so long after its message ended dangles, milliseconds: by then due
 /// work has been there.
@@ -305,7 +306,9 @@ async fn check_pace(app: &App, report: &mut Report, scope: &Scope<'_>) -> Result
     let mut accounts = Accounts::default();
     while let Some(account) = accounts.next(app).await? {
         let args = args![&account, &late, &settled];
-        if app.db.row::<(String,)>(sql::HELD_BETWEEN, args).await?.is_some() {
+        // Whatever somebody made of its id.
+        let held: Option<Found<(String,)>> = app.db.row(sql::HELD_BETWEEN, args).await?;
+        if held.is_some() {
             let detail = "for more than a day no transfer was sealed, while new ones were made";
             report.blame("S7", account.as_str(), "", detail.to_owned());
             return Ok(());
