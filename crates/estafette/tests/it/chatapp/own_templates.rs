@@ -20,6 +20,7 @@ stories!(
     another_business_account_judges_the_templates_anew,
     a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same,
     a_template_of_ones_own_business_account_is_taken_over_by_a_sync,
+    a_template_that_its_owner_edits_there_is_sent_as_it_is_then,
 );
 
 /// A number on a business account of its own.
@@ -171,6 +172,33 @@ async fn a_template_of_ones_own_business_account_is_taken_over_by_a_sync(
     assert_eq!(sync("bill/sync").await.ok().word("status"), "REJECTED");
     ada.call("DELETE", &format!("{path}/greeting?language=en")).await.ok();
     sync("greeting/sync?language=en").await.problem("not_found");
+}
+
+async fn a_template_that_its_owner_edits_there_is_sent_as_it_is_then(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    upstream.add_number("555", "556");
+    let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+    let staff = world.staff().await;
+    world.call("PUT", Env::Live, &link).bearer(staff).json(own_number()).await.ok();
+    upstream.make_template("556", "bill", "fr", "Facture {{1}} de {{2}}");
+    let path = "/v1/chatapp/templates/bill";
+    let sync = || ada.call("POST", &format!("{path}/sync"));
+    let stands = async || {
+        let bill = ada.get(path).await.ok();
+        (bill.word("status").to_owned(), bill.number("body_param_count"))
+    };
+    sync().await.ok();
+    assert_eq!(stands().await, ("APPROVED".to_owned(), 2));
+    upstream.change_templates("components", &json!([{"type": "BODY", "text": "Facture {{1}}"}]));
+    sync().await.ok();
+    assert_eq!(stands().await, ("APPROVED".to_owned(), 1));
+    let picture = json!([{"type": "HEADER", "format": "IMAGE"}, {"type": "BODY", "text": "x"}]);
+    upstream.change_templates("components", &picture);
+    let refused = sync().await.problem("not_found");
+    assert!(refused.word("detail").contains("a picture or a catalogue"), "{}", refused.text);
 }
 
 async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {

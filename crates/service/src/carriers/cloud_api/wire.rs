@@ -1,5 +1,6 @@
 //! A message on its way out as the Cloud API takes it.
 
+use super::LANGUAGES;
 use cloud_api::judge;
 use cloud_api::message::{Content as Wire, Message, Template, encode};
 use serde_json::Value;
@@ -12,6 +13,14 @@ use crate::kit::secret::Secret;
 pub(super) struct Names<'a> {
     pub(super) otp: &'a str,
     pub(super) consent: &'a str,
+}
+
+impl Names<'_> {
+    /// Whether it is a passcode in a template that the deployment makes itself.
+    pub(super) fn is_own_passcode(self, content: &Content) -> bool {
+        let Content::Passcode { template, .. } = content else { return false };
+        or(&template.name, self.otp) == self.otp && LANGUAGES.contains(&template.language.as_str())
+    }
 }
 
 /// The body of the request; `None`: it is nothing that a chat shows.

@@ -189,6 +189,12 @@ fn sentence(template: &Template, now: Millis) -> String {
     }
 }
 
+/// What a request to declare a template came to.
+struct JustDeclared {
+    template: Template,
+    is_repeat: bool,
+}
+
 /// List templates.
 ///
 /// By name and language.
@@ -251,9 +257,21 @@ async fn declare_template(
     let account = &caller.account.id;
     let route = "POST /v1/chatapp/templates";
     let request = Repeatable::by_tenant(account, &headers, route, &body);
-    let fresh = async |claim: Claim| Ok(declare(&app, account, &declared, &claim).await?);
-    let again = async |seen: Seen| Ok(self::seen(&app, account, &seen.object_id).await?);
+    let fresh = async |claim: Claim| {
+        let template = declare(&app, account, &declared, &claim).await?;
+        Ok(JustDeclared { template, is_repeat: false })
+    };
+    let again = async |seen: Seen| {
+        let template = self::seen(&app, account, &seen.object_id).await?;
+        // The chat-app refused it, which uses no key up.
+        if declared.submit && template.is_draft {
+            let template = declare(&app, account, &declared, &Claim::default()).await?;
+            return Ok(JustDeclared { template, is_repeat: false });
+        }
+        Ok(JustDeclared { template, is_repeat: true })
+    };
     let once = idempotency::once(&app, request, fresh, again).await?;
+    let once = once.repeats_if(|it| it.is_repeat).map(|it| it.template);
     let now = app.now();
     let answer = |template: Template| TemplateResult {
         message: match template.status(now) {

@@ -190,21 +190,39 @@ impl<'a> Upstream<'a> {
     ///
     /// # Errors
     /// [`Error::Differs`] where the upstream has one that was not made here and says something
-    /// else: what is sent would not be what the account declared.
+    /// else: what is sent would not be what the account declared. [`Error::Unfit`] where its owner
+    /// has made something of it that values alone do not fill.
     async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
         let name = self.name(&template.account, &template.name);
         let is_unknown = template.provider_id.is_empty();
         let of = Named { name: &name, language: &template.language };
-        let Some(listed) = self.named(of, is_unknown).await? else { return Ok(false) };
         let has_own_text = template.category != Category::Authentication;
+        // Whoever owns the business account may have edited it there.
+        let may_differ = has_own_text && self.is_own();
+        let found = self.named(of, is_unknown || may_differ).await?;
+        let Some(listed) = found else { return Ok(false) };
         let is_deployments = own::is_one(self.app, &name);
         if is_unknown && (is_deployments || (has_own_text && !listed.says(&template.body))) {
             let (name, language) = (template.name.clone(), template.language.clone());
             return Err(Error::Differs { name, language });
         }
+        if may_differ && !listed.is_gone() {
+            take_over_parts(template, &listed)?;
+        }
         take_over(template, &listed);
         Ok(true)
     }
+}
+
+/// What the upstream shows is what people read.
+fn take_over_parts(template: &mut Template, Listed { contents, .. }: &Listed) -> Result<(), Error> {
+    if !contents.is_fillable {
+        return Err(Error::Unfit);
+    }
+    template.body = contents.body.clone().unwrap_or_default();
+    template.footer.clone_from(&contents.footer);
+    template.buttons.clone_from(&contents.buttons);
+    Ok(())
 }
 
 /// What a template of an account is called where it is sent from.
@@ -270,7 +288,9 @@ async fn take_in(app: &App, news: &News) -> Result<bool, Error> {
         if !is_old && upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
             hear_of(&mut template, &news.event.to_ascii_uppercase(), news.reason.clone());
             template.category = news.category.unwrap_or(template.category);
-            is_kept &= keep(app, &template).await?;
+            // As old as it is there: what comes late, in order, is all taken in.
+            let at = Millis(news.at_ms).min(app.now()).max(template.updated_at + 1);
+            is_kept &= keep_as_of(app, &template, at).await?;
         }
     }
     Ok(is_kept)
@@ -294,8 +314,12 @@ async fn may_be_submitted(app: &App, news: &News) -> Result<bool, Error> {
 /// Keeps how a template stands; `false` = it changed since it was read, and stays as it is: what
 /// was asked before a callback came would undo what the callback said.
 pub(super) async fn keep(app: &App, template: &Template) -> Result<bool, CommitError> {
+    keep_as_of(app, template, app.now()).await
+}
+
+async fn keep_as_of(app: &App, template: &Template, at: Millis) -> Result<bool, CommitError> {
     let mut set = WriteSet::of(template.account.as_str());
-    sql::keep(&mut set, template, app.now(), CHANGED);
+    sql::keep(&mut set, template, at, CHANGED);
     match app.db.commit(set).await {
         Err(CommitError::Rejected(CHANGED)) => Ok(false),
         done => done.map(|_done| true),
@@ -321,8 +345,9 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
             for mut template in sql::by_provider_id(app, &found.id).await? {
                 let upstream = Upstream::of(app, &template.account);
-                // What changed since the upstream was asked is newer than its answer.
-                let is_newer = template.updated_at > asked_at;
+                // What changed since the upstream was asked is newer than its answer. News are as
+                // old as its clock says.
+                let is_newer = template.updated_at + CLOCKS_DIFFER_MS > asked_at;
                 if !is_newer && upstream.is_some_and(|it| it.number.waba_id == number.waba_id) {
                     take_over(&mut template, found);
                     keep(app, &template).await?;
@@ -413,7 +438,7 @@ async fn submit_again(
         Err(Error::Silent) => {
             silent.insert(waba_id.clone());
         }
-        Err(error @ (Error::Refused(_) | Error::Differs { .. })) => {
+        Err(error @ (Error::Refused(_) | Error::Differs { .. } | Error::Unfit)) => {
             hear_of(template, "REJECTED", Some(error.to_string()));
             keep(app, template).await?;
         }

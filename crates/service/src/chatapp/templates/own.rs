@@ -14,7 +14,7 @@ use cloud_api::template::{Button, Category};
 
 use crate::app::App;
 use crate::carriers::CloudApi;
-use crate::carriers::cloud_api::{Number, Wanted};
+use crate::carriers::cloud_api::{LANGUAGES, Number, Wanted};
 use crate::chatapp::sessions::prompts::words;
 
 /// How often it is looked whether there are business accounts to look at, milliseconds.
@@ -25,8 +25,6 @@ const RETRY_MS: i64 = 5_000;
 const MOST_DOUBLINGS: u32 = 9;
 /// How soon one that is doubted is looked at again, milliseconds.
 const DOUBT_MS: i64 = MINUTE;
-/// The languages that they are made in.
-const LANGUAGES: [&str; 2] = ["fr", "en"];
 
 /// One number of each business account that this deployment sends from.
 pub(super) fn business_accounts(cloud: &CloudApi) -> Vec<Arc<Number>> {

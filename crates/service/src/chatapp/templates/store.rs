@@ -29,9 +29,10 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
      rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
      updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
 /// Keeps how a template stands, unless it changed since it was read.
-const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
-     provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
-     WHERE account_id = $8 AND name = $9 AND language = $10 AND updated_at = $11");
+const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, body = $2, footer = $3, \
+     buttons = $4, is_draft = $5, status = $6, provider_status = $7, provider_template_id = $8, \
+     rejection_reason = $9, updated_at = $10 \
+     WHERE account_id = $11 AND name = $12 AND language = $13 AND updated_at = $14");
 /// The upstream took no message of a template: it is taken for rejected until the upstream says how
 /// it stands. That is no word of the upstream's, which any word that it says outweighs.
 const DOUBT: Sql = Sql("UPDATE chatapp_templates SET status = 'REJECTED', \
@@ -115,7 +116,6 @@ pub(super) async fn all(
 
 /// Declares a template; refused where one is there that is no draft.
 pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
-    let buttons = serde_json::to_string(&template.buttons).unwrap_or_else(|_| "[]".to_owned());
     let args = args![
         &template.account,
         &template.name,
@@ -123,7 +123,7 @@ pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
         template.category.as_str(),
         &template.body,
         template.footer.as_deref(),
-        buttons,
+        stored_buttons(template),
         template.is_draft,
         template.status.as_str(),
         &template.provider_status,
@@ -135,6 +135,10 @@ pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
     set.guard(PUT, args, exists);
 }
 
+fn stored_buttons(template: &Template) -> String {
+    serde_json::to_string(&template.buttons).unwrap_or_else(|_| "[]".to_owned())
+}
+
 /// Refuses the set where the account is linked otherwise by now.
 pub(super) fn as_linked(set: &mut WriteSet, account: &AccountId, revision: i64, changed: Reject) {
     set.guard(AS_LINKED, args![account, revision], changed);
@@ -144,6 +148,9 @@ pub(super) fn as_linked(set: &mut WriteSet, account: &AccountId, revision: i64, 
 pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis, changed: Reject) {
     let args = args![
         template.category.as_str(),
+        &template.body,
+        template.footer.as_deref(),
+        stored_buttons(template),
         template.is_draft,
         template.status.as_str(),
         &template.provider_status,
