@@ -89,3 +89,16 @@ pub fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) 
     let args = args![account, mac, opted_out, wish.channel.as_str(), wish.said_at];
     set.push(sql::SET_OPT_OUT, args);
 }
+
+/// Notes that the chat-app tells of a message: the person wants no more. As of the message, since
+/// what they said after it is newer.
+pub fn note_told(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    person: &Msisdn,
+    sent_at: Millis,
+) {
+    let (keyword, channel) = (Keyword::Stop, Channel::Chatapp);
+    note(app, set, account, Wish { person, keyword, channel, said_at: sent_at });
+}

@@ -9,12 +9,13 @@ use playground::cloud_api::{self, Chaos, CloudApi};
 use serde_json::{Value, json};
 
 use super::live::{heard, stored, stories, text_message, world};
-use super::{read_as, text, told};
+use super::{read_as, session_as, text, told};
 use crate::world::tenant::{Tenant, phone};
 use crate::world::{Answer, World, eventually};
 
 stories!(
     who_told_the_upstream_is_not_written_to_until_they_say_start,
+    who_told_the_upstream_so_is_asked_nothing_more,
     an_upstream_that_is_down_gets_the_message_when_it_is_back,
     an_answer_that_is_cut_off_is_told_by_the_callback,
     what_nobody_knows_is_not_sent_again_and_costs_nothing_after_a_day,
@@ -101,6 +102,24 @@ async fn who_told_the_upstream_is_not_written_to_until_they_say_start(
     upstream.tell(&late).await.unwrap();
     read_as(&ada, second.word("id"), "failed").await;
     text(&ada, "0003").await.ok();
+}
+
+async fn who_told_the_upstream_so_is_asked_nothing_more(world: &World, upstream: &CloudApi) {
+    let ada = in_touch(world, upstream, "0003").await;
+    let body = json!({"to": phone("0003"), "delivery_mode": "chatapp",
+        "request_messaging_consent": true});
+    ada.send(body).await.ok();
+    session_as(&ada, "pending").await;
+    let before = upstream.messages().len();
+    let sent = text(&ada, "0003").await.ok();
+    eventually(async || (upstream.messages().len() > before).then_some(())).await;
+    let mut told = status(upstream, "failed");
+    let error = json!([{"code": 131_050, "title": "Unable to deliver the message"}]);
+    told["entry"][0]["changes"][0]["value"]["statuses"][0]["errors"] = error;
+    upstream.tell(&told).await.unwrap();
+    read_as(&ada, sent.word("id"), "failed").await;
+    let ended = session_as(&ada, "declined").await;
+    assert_eq!((&ended["reason"], &ended["billed_credits"]), (&json!("stop"), &json!(0)));
 }
 
 async fn an_upstream_that_is_down_gets_the_message_when_it_is_back(

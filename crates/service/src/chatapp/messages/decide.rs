@@ -7,13 +7,13 @@ use store::{Error, WriteSet};
 use super::{Cause, Message, Said, Status, store as sql, view};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound, QuickReply, Refusal, Template};
+use crate::chatapp::sessions;
 use crate::chatapp::templates::{self, Named, live::upstream_name};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
-use crate::inbound::opt_outs::{self, Wish};
+use crate::inbound::opt_outs;
 use crate::kit::id::{AccountId, MessageId};
-use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
@@ -178,10 +178,8 @@ fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
     message.charged_credits = 0;
     if why.refusal == Some(Refusal::OptedOut) && is_number(&message.recipient) {
         let person = &Msisdn::stored(message.recipient.clone());
-        // As of the message that tells of it: what they said since then is newer.
-        let (keyword, channel, said_at) = (Keyword::Stop, Channel::Chatapp, message.created_at);
-        let wish = Wish { person, keyword, channel, said_at };
-        opt_outs::note(app, set, &message.account, wish);
+        opt_outs::note_told(app, set, &message.account, person, message.created_at);
+        sessions::silence(app, set, &message.account, person);
     }
     if why.refusal == Some(Refusal::Template)
         && let (Some(name), Some(language)) = (&message.template, &message.language)

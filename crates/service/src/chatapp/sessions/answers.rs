@@ -8,12 +8,13 @@ use clock::Millis;
 use futures_util::future::BoxFuture;
 
 use super::prompts::{Prompt, read_payload};
-use super::{Consent, LIFE_MS, Reason, Session, Standing, Status, shift, store as sql};
+use super::{Consent, LIFE_MS, Reason, SILENCED, Session, Standing, Status, shift, store as sql};
 use crate::app::{App, Heard, Reaction};
 use crate::carriers::{Address, Channel, Priority};
 use crate::chatapp::CLOCKS_DIFFER_MS;
 use crate::credits;
 use crate::dispatch::{self, Attempt, NewLeg, Owner, State};
+use crate::inbound::opt_outs;
 use crate::kit::id::AttemptId;
 use crate::kit::msisdn::Msisdn;
 
@@ -198,14 +199,17 @@ async fn follow(
     if verdict != Verdict::Nothing {
         session.answered_at = session.answered_at.max(Some(heard.said_at));
     }
-    let is_suspended = matches!(verdict, Verdict::Opens | Verdict::Reopens)
-        && sql::is_suspended(app, &session.account).await?;
+    let opens = matches!(verdict, Verdict::Opens | Verdict::Reopens);
+    let is_suspended = opens && sql::is_suspended(app, &session.account).await?;
+    let is_silent = opens && opt_outs::is_opted_out(app, heard.account, heard.person).await?;
     let to = match verdict {
         Verdict::Nothing => return Ok(()),
         Verdict::Heard => {
             sql::heard(set, &session);
             return Ok(());
         }
+        // Nothing could be written in it.
+        Verdict::Opens | Verdict::Reopens if is_silent => SILENCED,
         Verdict::Ends(reason) => {
             Standing { status: Status::Declined, consent: Consent::No, reason }
         }

@@ -150,6 +150,10 @@ impl Session {
     }
 }
 
+/// Where STOP leaves a session.
+const SILENCED: Standing =
+    Standing { status: Status::Declined, consent: Consent::No, reason: Reason::Stop };
+
 /// How a session comes to stand.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
@@ -194,6 +198,12 @@ pub fn want(app: &App, set: &mut WriteSet, wanted: Wanted<'_>) {
     let recipient_mac = app.vault.recipient_mac(wanted.account.as_str(), wanted.recipient);
     let new = sql::New { env: app.env.as_str(), id: &id, country: &country, recipient_mac, wanted };
     sql::want(set, &new, app.now());
+    set.ring(prompts::bell(app));
+}
+
+/// Has the open session with a person ended soon, because the set notes that they want no more.
+pub(super) fn silence(app: &App, set: &mut WriteSet, account: &AccountId, person: &Msisdn) {
+    sql::look(set, account, person.e164(), app.now());
     set.ring(prompts::bell(app));
 }
 

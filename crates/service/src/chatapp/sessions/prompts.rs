@@ -5,7 +5,7 @@ use ::store::{Bell, CommitError, Error, WriteSet};
 use clock::{MINUTE, Millis};
 use futures_util::{StreamExt, stream};
 
-use super::{Consent, Reason, Session, Standing, Status, shift, store as sql};
+use super::{Consent, Reason, SILENCED, Session, Standing, Status, shift, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::{
     Address, Channel, Content, Outbound, Priority, QuickReply, Refusal, Template,
@@ -168,6 +168,10 @@ impl Owner for Prompt {
     /// Only that it did not arrive changes the session. Silence does not: the person may have it.
     fn decide(app: &App, set: &mut WriteSet, session: &mut Session, _: &Attempt, news: News<'_>) {
         let News::Over(ending) = news else { return };
+        if ending.why.refusal == Some(Refusal::OptedOut) && is_number(&session.recipient) {
+            let person = Msisdn::stored(session.recipient.clone());
+            opt_outs::note_told(app, set, &session.account, &person, session.created_at);
+        }
         if session.status == Status::Pending && ending.why.state != State::Lapsed {
             let reason = Reason::PromptUndeliverable;
             let to = Standing { status: Status::Failed, consent: Consent::Pending, reason };
@@ -223,7 +227,7 @@ async fn visit(app: &App, session: Session) {
     } else if session.attempt.is_none() && session.status == Status::Pending {
         ask(app, session).await
     } else {
-        Ok(())
+        ask_for_wish(app, session).await
     };
     match done {
         // An answer or another node was faster.
@@ -239,6 +243,18 @@ async fn expire(app: &App, mut session: Session) -> Result<(), CommitError> {
     let mut set = WriteSet::of(session.account.as_str());
     let to = session.run_out();
     shift(app, &mut set, &mut session, to);
+    app.db.commit(set).await.map(drop)
+}
+
+/// The upstream said that the person wants no more: what ends with STOP ends with this.
+async fn ask_for_wish(app: &App, mut session: Session) -> Result<(), CommitError> {
+    let number = is_number(&session.recipient).then_some(session.recipient.as_str());
+    let mut set = WriteSet::of(session.account.as_str());
+    if opt_outs::still_wants(app, &session.account, number).await? {
+        sql::rest(&mut set, &session);
+    } else {
+        shift(app, &mut set, &mut session, SILENCED);
+    }
     app.db.commit(set).await.map(drop)
 }
 

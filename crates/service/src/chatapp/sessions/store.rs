@@ -78,6 +78,14 @@ const STAY: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, reason =
 const HEARD: Sql = Sql("UPDATE chatapp_sessions SET answered_at = $1 \
      WHERE account_id = $2 AND session_id = $3 AND event_count = $4 \
      AND (answered_at IS NULL OR answered_at <= $1)");
+/// Makes the open session with a person due.
+const LOOK: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
+     WHERE recipient = $2 AND account_id = $3 \
+     AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END = 'open' \
+     AND event_count > 0");
+/// Has a session that was looked at rest until its time is over.
+const REST: Sql = Sql("UPDATE chatapp_sessions SET next_at = expires_at \
+     WHERE account_id = $1 AND session_id = $2 AND event_count = $3");
 /// Finds something where a session is not active.
 const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
      FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
@@ -253,6 +261,16 @@ pub(super) fn shift(set: &mut WriteSet, session: &Session, before: Status) {
 pub(super) fn heard(set: &mut WriteSet, session: &Session) {
     let args = args![session.answered_at, &session.account, &session.id, session.event_count];
     set.guard(HEARD, args, STALE);
+}
+
+/// Has due work look at the open session with a person (`+` and digits).
+pub(super) fn look(set: &mut WriteSet, account: &AccountId, person: &str, now: Millis) {
+    set.push(LOOK, args![now, person, account]);
+}
+
+/// Ends the look at a session that stays as it is.
+pub(super) fn rest(set: &mut WriteSet, session: &Session) {
+    set.push(REST, args![&session.account, &session.id, session.event_count]);
 }
 
 pub(super) fn active_guard(
