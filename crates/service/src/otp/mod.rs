@@ -20,6 +20,7 @@ mod problems;
 mod reports;
 pub mod retention;
 mod send;
+mod sender;
 mod sent;
 mod store;
 mod verify;
@@ -191,6 +192,11 @@ impl Challenge {
             settled: false,
             ..self.clone()
         }
+    }
+
+    /// The same, verified.
+    fn verified_at(self, now: Millis) -> Self {
+        Self { status: Status::Verified, verified_at: Some(now), code_sealed: None, ..self }
     }
 
     /// Whether SMS takes over when the chat-app does not deliver.

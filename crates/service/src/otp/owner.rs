@@ -225,6 +225,9 @@ fn ask_consent(app: &App, set: &mut WriteSet, challenge: &Challenge) {
 fn over(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Ending) {
     over_at_last(app, set, challenge, ending);
     sql::leg_over(set, challenge, challenge.expires_at);
+    if !ending.is_last && challenge.falls_back() {
+        sql::no_more_ways(set, challenge);
+    }
 }
 
 /// Nothing brought it, and nothing may bring it any more. One whose time is over has expired, as

@@ -2,11 +2,12 @@
 //! chat-app. The passcode ends, since somebody else asked for it, and its event says why. What it
 //! cost stays: it arrived.
 
-use ::store::Error;
+use ::store::{Error, WriteSet};
 
 use super::{Challenge, Otp, Reason, Status, events, store as sql};
 use crate::app::{App, Heard, Reaction};
-use crate::dispatch::{self, Owner};
+use crate::carriers::Channel;
+use crate::dispatch::{self, Attempt, Failure, Owner};
 use crate::kit::id::ChallengeId;
 
 /// What the button sends back: the upstream's own word.
@@ -26,15 +27,27 @@ pub async fn report(app: &App, heard: &Heard<'_>) -> Result<Option<Reaction>, Er
     // Under nothing of ours it is a message like any other.
     let Some(challenge) = reported(app, heard).await? else { return Ok(Some(reaction)) };
     reaction.button = Some(BUTTON);
-    // One whose price is still held is judged by the news of its attempt first.
-    let attempt = dispatch::attempt(app, heard.account, &challenge.attempt).await?;
-    let is_held = attempt.is_some_and(|attempt| attempt.state.is_held());
-    if challenge.is_open(app.now()) && !is_held {
+    if challenge.is_open(app.now()) {
+        if let Some(attempt) = dispatch::attempt(app, heard.account, &challenge.attempt).await? {
+            settle(app, &mut reaction.set, &attempt);
+        }
         let reason = Reason::ReportedByUser;
         sql::close(&mut reaction.set, &challenge, Status::Failed, Some(reason));
         events::failed(app, &mut reaction.set, &challenge, reason);
     }
     Ok(Some(reaction))
+}
+
+/// What is held for the last attempt is spent where the button was under it, and is given back
+/// where that is an SMS of which nobody knows.
+fn settle(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    match attempt.channel {
+        _ if !attempt.state.is_held() => {}
+        Channel::Chatapp => drop(dispatch::arrived::<Otp>(app, set, attempt)),
+        Channel::Sms | Channel::Email => {
+            dispatch::give_back::<Otp>(app, set, attempt, &Failure::silence());
+        }
+    }
 }
 
 /// The passcode that the button was under, else the newest to this person.

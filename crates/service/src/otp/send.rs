@@ -11,7 +11,7 @@ use super::order::Order;
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Error, Fallback, Mode, Reason, STALE, Status, fraud};
+use super::{Challenge, Error, Fallback, Mode, Reason, STALE, Status, fraud, sender};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
@@ -309,6 +309,13 @@ async fn begin(
 ) -> Result<Recorded, Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, account, order, &past);
+    if fallback {
+        // Nothing is recorded that waits for a carrier in vain.
+        if !dispatch::is_reached(app, &account.id, &order.to).await {
+            return Err(Error::OutOfReach);
+        }
+        dispatch::look_up(app, &order.to).await;
+    }
     let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
@@ -344,7 +351,7 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        let sender = sender(app, account, order).await?;
+        let sender = sender::of(app, account, order).await?;
         create(app, &mut set, &id, &planned, sender)
     };
     match app.db.commit(set).await {
@@ -370,16 +377,6 @@ struct Planned<'a> {
     order: &'a Order,
     attempt: &'a Attempt,
     fallback_used: bool,
-}
-
-/// Whom the SMS is from: the sender that is asked for, else the account's own for as long as it is
-/// approved; empty = the carrier's own.
-async fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> {
-    match (&order.sender, &account.settings.default_sender) {
-        (Some(asked), _) => Ok(asked.clone()),
-        (None, Some(own)) if senders::is_approved(app, &account.id, own).await? => Ok(own.clone()),
-        (None, _) => Ok(String::new()),
-    }
 }
 
 fn create(
@@ -473,11 +470,13 @@ async fn resend(
             dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
+    let mut before = Wording::of_stored(&open.wording);
+    before.sender = sender::again(app, account, order, before.sender).await?;
     let (mode, asks_consent) = (order.mode, order.asks_consent);
     sql::next_leg(set, open, NextLeg { attempt, mode, fallback_used, asks_consent }, now);
     let next = open.carried_by(attempt, fallback_used);
     let mut challenge = Challenge { mode, asks_consent, ..next };
-    let wording = Wording::of_stored(&open.wording).asked_anew(order).to_stored();
+    let wording = before.asked_anew(order).to_stored();
     if wording != open.wording {
         sql::reword(set, open, &wording);
         challenge.wording = wording;

@@ -136,6 +136,9 @@ const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
      provider_message_id = CASE WHEN status IN ('delivered', 'verified') \
        THEN COALESCE(delivered_id, provider_message_id) ELSE provider_message_id END \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 /*BULK*/");
+/// No other way follows the leg that is over.
+const NO_MORE_WAYS: Sql = Sql("UPDATE challenges SET mode = channel WHERE account_id = $1 \
+     AND challenge_id = $2 AND attempt_id = $3");
 const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
      slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
      WHERE account_id = $1 AND challenge_id = $2 AND attempt_id = $3 \
@@ -434,6 +437,12 @@ pub(super) fn fail(set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
 pub(super) fn leg_over(set: &mut WriteSet, challenge: &Challenge, next_at: Millis) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
     set.push(LEG_OVER, args![next_at, account, id, attempt]);
+}
+
+/// The current leg is over, another one may still bring it, and none follows.
+pub(super) fn no_more_ways(set: &mut WriteSet, challenge: &Challenge) {
+    let args = args![&challenge.account, &challenge.id, &challenge.attempt];
+    set.push(NO_MORE_WAYS, args);
 }
 
 /// Ends a challenge whose time is over, once.
