@@ -92,7 +92,9 @@ async fn attempt<O: Owner>(
         return waiting::queue_up(app, leg).await;
     }
     // Another node took it for lost while this one stood still, and goes on from there.
-    if app.now() >= leg.attempt.lease_until && !is_mine_still(app, leg).await {
+    if app.now() >= leg.attempt.lease_until
+        && in_hand::is_mine(app, &leg.attempt).await != Some(true)
+    {
         return Err(Unwritten::Stale);
     }
     let Some(Answer { outcome, permit }) = submit(app, leg).await else {
@@ -228,11 +230,6 @@ async fn answered<O: Owner>(
 /// on to wait for one that does. Answers whether that is so.
 async fn is_accepted<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
     catch_up(app, leg, |then, now| now.state == State::Accepted && now.is_same_try(then)).await
-}
-
-/// Whether nobody took an attempt away whose lease has ended.
-async fn is_mine_still<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
-    catch_up(app, leg, |then, now| now.state == then.state && now.is_same_try(then)).await
 }
 
 /// Whether an answer counts though another moved the attempt meanwhile. That the carrier has the

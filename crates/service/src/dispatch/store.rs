@@ -33,6 +33,10 @@ const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, que
 const REROUTE: Sql = Sql("UPDATE attempts SET carrier = $1, refused_by = $2, lease_until = $3, \
      state = 'sending' WHERE account_id = $4 AND attempt_id = $5 AND state = $6 AND tries = $7 \
      AND resends = $8");
+const TAKE_BACK: Sql = Sql("UPDATE attempts SET state = 'sending', node = $1, lease_until = $2, \
+     next_at = CASE WHEN next_at IS NULL THEN NULL ELSE CAST($2 AS BIGINT) END \
+     WHERE account_id = $3 AND attempt_id = $4 AND state = 'unknown' AND tries = $5 \
+     AND resends = $6");
 const KEEP_TRANSCRIPT: Sql =
     Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3 /*BULK*/");
 /// An account with something in a lane's queue, in their order.
@@ -295,6 +299,12 @@ pub(super) fn reroute(set: &mut WriteSet, next: &Attempt) {
     let (tries, resends) = (next.tries, next.resends);
     let args = args![carrier, refused_by, *lease_until, account, id, state, tries, resends];
     set.guard(REROUTE, args, STALE);
+}
+
+/// Has an attempt sent by this node that another one took for lost.
+pub(super) fn take_back(set: &mut WriteSet, app: &App, attempt: &Attempt, lease_until: Millis) {
+    let Attempt { account, id, tries, resends, .. } = attempt;
+    set.guard(TAKE_BACK, args![app.node, lease_until, account, id, *tries, *resends], STALE);
 }
 
 /// The next account after one that has something in a lane's queue.

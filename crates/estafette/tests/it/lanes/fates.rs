@@ -10,6 +10,7 @@ use crate::world::{World, eventually};
 on_every_engine!(
     what_a_crash_left_is_unknown_and_not_sent_again,
     what_a_crash_left_is_sent_again_where_the_channel_says_so,
+    what_was_taken_for_lost_goes_out_by_whoever_has_it_in_hand,
     a_lost_answer_is_sent_again_once_where_the_channel_says_so,
     a_receipt_settles_what_was_unknown,
     a_refusal_for_now_is_tried_again_with_its_price_held,
@@ -56,6 +57,28 @@ async fn what_a_crash_left_is_sent_again_where_the_channel_says_so(world: &World
     scene.until("again", "accepted").await;
     assert_eq!(scene.attempt("again").await, ("accepted".to_owned(), 2, 1));
     assert_eq!(scene.sms.given(), ["again"]);
+}
+
+async fn what_was_taken_for_lost_goes_out_by_whoever_has_it_in_hand(world: &World) {
+    let scene = scene(world, 4, true).await;
+    // The answer of commit A takes longer than the lease.
+    let (app, slot, leg) = record(world, &scene.ada, "note", (Channel::Sms, NOW)).await;
+    world.advance(LEASE_MS).await;
+    scene.until("note", "unknown").await;
+    slot.go(&app, leg);
+    scene.until("note", "accepted").await;
+    assert_eq!(scene.sms.given(), ["note"]);
+    assert_eq!(scene.ada.balance().await, 999);
+    // Control: it is not, where it has been sent again meanwhile.
+    let (app, slot, leg) = record(world, &scene.ada, "again", (Channel::Sms, NOW)).await;
+    world.advance(LEASE_MS).await;
+    scene.until("again", "unknown").await;
+    world.advance(3_100).await;
+    scene.until("again", "accepted").await;
+    slot.go(&app, leg);
+    world.advance(LEASE_MS).await;
+    assert_eq!(scene.attempt("again").await, ("accepted".to_owned(), 2, 1));
+    assert_eq!(scene.sms.given(), ["note", "again"]);
 }
 
 async fn a_lost_answer_is_sent_again_once_where_the_channel_says_so(world: &World) {
