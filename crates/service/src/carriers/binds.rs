@@ -33,6 +33,8 @@ pub trait Binds: Send + Sync {
     fn hold(&self, slots: &Slots);
     /// The slots held here whose connection failed, and does not stand again yet.
     fn failing(&self) -> BTreeSet<i64>;
+    /// Those of them whose login the carrier refuses.
+    fn refused(&self) -> BTreeSet<i64>;
     /// Closes all in order, and returns when they are closed. None is opened after that.
     fn close(&self) -> BoxFuture<'_, ()>;
     /// Whether it was closed.

@@ -207,6 +207,11 @@ impl SmsRoute {
     }
 }
 
+/// What the carriers of the other channels are called: queues and receipts know carriers by name.
+const TAKEN: [&str; 2] = ["cloud-api", "relay"];
+/// What the names of the simulated carriers begin with.
+const SIMULATED: &str = "simulated-";
+
 /// Whether carriers and routes can be used together.
 pub(super) fn check(sms: &Sms) -> Check {
     for (name, table) in &sms.carriers {
@@ -214,6 +219,9 @@ pub(super) fn check(sms: &Sms) -> Check {
         let key = format!("sms.carriers.{name}");
         let says = "a carrier's name has only a-z, 0-9, _ and -";
         ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
+        let is_taken = TAKEN.contains(&name.as_str()) || name.starts_with(SIMULATED);
+        let says = "cloud-api, relay and what begins with simulated- name other carriers";
+        ensure(!is_taken, &key, says)?;
         SmsCarrier::read(name, table)?;
     }
     let mut seen = BTreeSet::new();

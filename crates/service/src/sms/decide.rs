@@ -139,7 +139,8 @@ impl Owner for Sms {
         }
         match news {
             News::Accepted { .. } => submitted(app, set, message, false),
-            News::Unknown => submitted(app, set, message, may_go_again(message, attempt)),
+            // Should its answer come late and be a refusal, it may go again, whatever its class.
+            News::Unknown => submitted(app, set, message, attempt.resends == 0),
             News::Delivered { .. } | News::Read { .. } => {
                 submitted(app, set, message, false);
                 shift(app, set, message, Status::Delivered);

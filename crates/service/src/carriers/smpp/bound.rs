@@ -25,8 +25,32 @@ struct Bind {
     sends: Link<Key>,
     /// The other one of a pair.
     receives: Option<Link<Key>>,
-    /// Whether the first one failed, and does not stand again yet.
-    is_failing: Arc<AtomicBool>,
+    standing: Arc<Standing>,
+}
+
+/// How the link that messages go out by stands.
+#[derive(Default)]
+struct Standing {
+    /// It failed, and does not stand again yet.
+    is_failing: AtomicBool,
+    /// The centre refuses the login, which is the same on every node.
+    is_refused: AtomicBool,
+}
+
+impl Standing {
+    fn note(&self, phase: Phase) {
+        let (is_failing, is_refused) = match phase {
+            Phase::Bound { .. } => (false, false),
+            Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
+                (true, status.is_refused_login())
+            }
+            Phase::Waiting { .. } => (true, false),
+            // While it connects once more, it still fails.
+            Phase::Connecting | Phase::Closing | Phase::Closed => return,
+        };
+        self.is_failing.store(is_failing, Ordering::Relaxed);
+        self.is_refused.store(is_refused, Ordering::Relaxed);
+    }
 }
 
 impl Bind {
@@ -37,8 +61,8 @@ impl Bind {
         };
         let is_pair = inner.settings.bind == BindMode::Pair;
         let receives = is_pair.then(|| link(inner, BindKind::Receiver, Arc::default()));
-        let is_failing = Arc::default();
-        Self { sends: link(inner, kind, Arc::clone(&is_failing)), receives, is_failing }
+        let standing = Arc::default();
+        Self { sends: link(inner, kind, Arc::clone(&standing)), receives, standing }
     }
 
     fn into_links(self) -> impl Iterator<Item = Link<Key>> {
@@ -51,30 +75,25 @@ impl Bind {
 }
 
 /// A link that is kept up until it is closed.
-fn link(inner: &Arc<Inner>, kind: BindKind, is_failing: Arc<AtomicBool>) -> Link<Key> {
+fn link(inner: &Arc<Inner>, kind: BindKind, standing: Arc<Standing>) -> Link<Key> {
     let settings = LinkSettings { kind, ..inner.link.clone() };
     let (link, told, runner) = Link::open(settings, inner.clock.clone());
     task::spawn(runner.run());
     task::spawn(news::take_all(Arc::clone(inner), told));
-    task::spawn(watch(inner.name.clone(), link.phase(), is_failing));
+    task::spawn(watch(inner.name.clone(), link.phase(), standing));
     link
 }
 
 /// Says in the log how the link is, so that an operator sees why nothing goes out, and keeps
-/// whether it fails, for other nodes.
+/// how it stands, for other nodes.
 async fn watch(
     name: String,
     mut phase: tokio::sync::watch::Receiver<Phase>,
-    is_failing: Arc<AtomicBool>,
+    standing: Arc<Standing>,
 ) {
     loop {
         let now = *phase.borrow_and_update();
-        // While it connects once more, it still fails.
-        match now {
-            Phase::Bound { .. } => is_failing.store(false, Ordering::Relaxed),
-            Phase::Waiting { .. } => is_failing.store(true, Ordering::Relaxed),
-            Phase::Connecting | Phase::Closing | Phase::Closed => {}
-        }
+        standing.note(now);
         match now {
             Phase::Bound { .. } => tracing::info!(carrier = name, "bound"),
             Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
@@ -126,9 +145,16 @@ impl Bound {
     }
 
     pub(super) fn failing(&self) -> BTreeSet<i64> {
-        let failing =
-            self.by_slot.iter().filter(|(_, bind)| bind.is_failing.load(Ordering::Relaxed));
-        failing.map(|(slot, _)| *slot).collect()
+        self.slots_that(|standing| &standing.is_failing)
+    }
+
+    pub(super) fn refused(&self) -> BTreeSet<i64> {
+        self.slots_that(|standing| &standing.is_refused)
+    }
+
+    fn slots_that(&self, are: fn(&Standing) -> &AtomicBool) -> BTreeSet<i64> {
+        let found = self.by_slot.iter().filter(|(_, it)| are(&it.standing).load(Ordering::Relaxed));
+        found.map(|(slot, _)| *slot).collect()
     }
 
     pub(super) fn presence(&self) -> Presence {

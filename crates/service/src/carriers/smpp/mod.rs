@@ -138,7 +138,11 @@ impl Inner {
                     is_known = false;
                     provider_ids.push(String::new());
                 }
-                Verdict::Refused(class, code) => failed = Some((class, code)),
+                Verdict::Refused(class, code) => {
+                    // It has no id, and is one of the parts: not all of it can arrive.
+                    provider_ids.push(String::new());
+                    failed = Some((class, code));
+                }
             }
         }
         match failed {
@@ -171,7 +175,11 @@ impl Inner {
         } else {
             (Urgency::Normal, PATIENCE_MS)
         };
-        let until = message.valid_until.min(self.clock.now() + patience_ms);
+        let until = match place {
+            // Without it, all that went out before it went out in vain.
+            Place::Rest => message.valid_until,
+            Place::Whole | Place::First => message.valid_until.min(self.clock.now() + patience_ms),
+        };
         let submission = Submission {
             key: Key {
                 account_id: message.account_id.clone(),
@@ -253,6 +261,10 @@ impl Binds for Smpp {
 
     fn failing(&self) -> std::collections::BTreeSet<i64> {
         self.inner.bound().failing()
+    }
+
+    fn refused(&self) -> std::collections::BTreeSet<i64> {
+        self.inner.bound().refused()
     }
 
     fn is_closed(&self) -> bool {

@@ -47,7 +47,9 @@ async fn keep_of(app: &App, lane: &Lane) {
     let mut turns = Turns::default();
     while !binds.is_closed() {
         let begin = Instant::now();
-        for slot in turns.over(app, &binds.failing(), begin) {
+        // A login that is refused here is refused elsewhere, and asked for too often locks it.
+        let failing = &binds.failing() - &binds.refused();
+        for slot in turns.over(app, &failing, begin) {
             tracing::warn!(
                 carrier,
                 slot,

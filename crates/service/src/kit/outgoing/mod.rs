@@ -176,7 +176,8 @@ impl Outgoing {
             dns_server: None,
             connect_timeout,
             timeout,
-            keeps_bodies: false,
+            // What they answer is read, and not only looked at.
+            keeps_bodies: true,
         };
         Self::new(rules, None)
     }
