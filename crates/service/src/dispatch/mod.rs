@@ -64,7 +64,7 @@ pub use entry::Entry;
 pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};
 pub use queue::{Slot, drained, serve, slot};
-pub use routes::follow as follow_routes;
+pub use routes::{follow as follow_routes, refresh as refresh_routes};
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
 pub use store::{attempt, attempt_of, has_other_leg, oldest_queued};
 pub use submissions::{object_of, open_elsewhere};

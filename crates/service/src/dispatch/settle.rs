@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use store::{CommitError, WriteSet};
 
 use super::failover;
+use super::networks;
 use super::store::{self as sql, Requeue};
 use super::submissions::{self, Submission};
 use super::{
@@ -15,6 +16,7 @@ use super::{
 use crate::app::App;
 use crate::carriers::{Address, Channel, Lane};
 use crate::credits;
+use crate::kit::msisdn::Msisdn;
 use crate::kit::words::words;
 
 /// The longest that a single throttled message waits, milliseconds.
@@ -186,6 +188,7 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
     if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {
         return by_another(app, leg, &why, &lane).await;
     }
+    look_up_for_fallback::<O>(app, leg).await;
     match O::after(app, &leg.message, &leg.attempt, &why) {
         Then::Leg { channel, category, to } => {
             next_leg(app, leg, why, Way { channel, category, to }).await
@@ -196,6 +199,15 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
             settle(app, leg, News::Unknown).await.map(|()| Next::Nothing(Carried::Stands))
         }
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
+    }
+}
+
+/// Another node, or this one before it was restarted, was told the network that an SMS goes by.
+async fn look_up_for_fallback<O: Owner>(app: &App, leg: &Leg<O>) {
+    if leg.attempt.channel == Channel::Chatapp
+        && let Some(number) = O::number(&leg.message)
+    {
+        networks::look_up(app, &Msisdn::stored(number.to_owned())).await;
     }
 }
 

@@ -154,11 +154,11 @@ pub fn open_through(
         config,
         clock,
     });
-    let carriers = real_carriers(&shared.config, &shared.clock, &live_door)?;
-    let live = App::new(Env::Live, carriers, Arc::clone(&shared));
+    let real = real_carriers(&shared.config, &shared.clock, &live_door)?;
+    let live = App::new(Env::Live, real, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
-    let arrivals = Some([live_arrivals, sandbox_arrivals]);
-    Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
+    let (owners, arrivals) = (OWNERS, Some([live_arrivals, sandbox_arrivals]));
+    Ok(Service { live, sandbox, live_door, owners, arrivals })
 }
 
 fn real_carriers(config: &Config, clock: &Clock, door: &Door) -> anyhow::Result<Carriers> {
@@ -177,8 +177,7 @@ fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
     let carriers = Carriers::simulated(&shared.clock, door, shared.handsets.clone());
     let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
     let mailboxes = Mailboxes::on(Arc::new(rack));
-    let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
-    carriers.with_email(Arc::new(mail))
+    carriers.with_email(Arc::new(SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes)))
 }
 
 fn throttle(limits: &Limits) -> Throttle {
@@ -322,6 +321,7 @@ impl Service {
         credits::seed_prices(&self.live).await?;
         seals::refresh(&self.live).await?;
         chatapp::links::refresh(&self.live).await?;
+        dispatch::refresh_routes(&self.live).await?;
         Ok(version)
     }
 

@@ -14,6 +14,25 @@ const LOOK_MS: u64 = 2_000;
 /// Another change was faster.
 pub const CHANGED: Reject = Reject("routes_changed");
 
+/// Puts stored routes in force before anything is sent.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn refresh(app: &App) -> Result<(), Error> {
+    match newest(app).await {
+        Ok((0, _)) => Ok(()),
+        Ok((_, routes)) => {
+            use_routes(app, routes);
+            Ok(())
+        }
+        Err(error @ Error::Corrupt { .. }) => {
+            tracing::error!(%error, "the stored routes cannot be read; those of the settings hold");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Puts stored routes in force when they change, until the process drains.
 pub async fn follow(app: App) {
     let mut version = 0;
