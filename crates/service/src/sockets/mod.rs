@@ -304,7 +304,13 @@ impl Hub {
         }
     }
 
-    /// Who listens to a topic.
+    /// Who listens to a topic at this node.
+    #[must_use]
+    pub fn here(&self, topic: &str) -> Present {
+        self.inner().topics.get(topic).map(Topic::here).unwrap_or_default()
+    }
+
+    /// Who listens to a topic, at other nodes as far as this one was told.
     #[must_use]
     pub fn present(&self, topic: &str) -> Present {
         self.inner().topics.get(topic).map(Topic::present).unwrap_or_default()
@@ -345,12 +351,10 @@ impl Hub {
         inner.topics.iter().map(|(topic, room)| (topic.clone(), room.account.clone())).collect()
     }
 
-    /// Topics that nobody listens to any more, and whose they are.
+    /// Topics that were left by all, and whose they are. Somebody may have come to one since.
     #[must_use]
     pub fn take_left(&self) -> Vec<(String, String)> {
-        let mut inner = self.inner();
-        let left = std::mem::take(&mut inner.left);
-        left.into_iter().filter(|(topic, _)| !inner.topics.contains_key(topic)).collect()
+        std::mem::take(&mut self.inner().left)
     }
 
     /// Whether anybody listens to anything.

@@ -263,7 +263,13 @@ async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Res
     let mut set = WriteSet::of(before.account.as_str());
     put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
-    find(app, Reader::Staff, id).await
+    Ok(as_committed(app, Reader::Staff, after).await)
+}
+
+/// How a ticket stands behind a commit. Nothing that fails there hides what is durable.
+async fn as_committed(app: &App, reader: Reader<'_>, after: Ticket) -> Ticket {
+    let found = find(app, reader, &after.id).await;
+    found.unwrap_or_else(|_| Ticket { updated_at: app.now(), ..after })
 }
 
 /// Makes a change durable, and tells the sockets of the ticket.
@@ -325,7 +331,7 @@ async fn try_merge(
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);
-    find(app, Reader::Staff, id).await
+    Ok(as_committed(app, Reader::Staff, after).await)
 }
 
 /// What whoever goes on with a ticket is told of one that was merged into it.
@@ -382,23 +388,24 @@ async fn try_rate(
     claim.add_to(&mut set, id.as_str(), None, app.now());
     put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
-    find(app, Reader::User(account), id).await
+    Ok(as_committed(app, Reader::User(account), after).await)
 }
 
 /// Notes how far a side has read; never back, never beyond what there is.
 pub(super) async fn mark_read(
     app: &App,
-    ticket: &Ticket,
+    ticket: &mut Ticket,
     author: &Author,
     seq: i64,
     claim: &Claim,
 ) -> Result<(), Error> {
     // Whether a number is taken must not tell a user that there is a note.
-    let (statement, last) = match author {
-        Author::User(_) => (sql::READ_BY_USER, ticket.shown_seq),
-        Author::Staff(_) => (sql::READ_BY_STAFF, ticket.last_seq),
+    let (statement, last, read_seq) = match author {
+        Author::User(_) => (sql::READ_BY_USER, ticket.shown_seq, &mut ticket.user_read_seq),
+        Author::Staff(_) => (sql::READ_BY_STAFF, ticket.last_seq, &mut ticket.staff_read_seq),
     };
     let seq = seq.min(last);
+    *read_seq = seq.max(*read_seq);
     let mut set = WriteSet::of(ticket.account.as_str());
     claim.add_to(&mut set, ticket.id.as_str(), None, app.now());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);

@@ -6,6 +6,7 @@ use serde::Serialize;
 use store::{FromRow, Row, args};
 use utoipa::ToSchema;
 
+use super::files::NewFile;
 use super::tickets::Change;
 use super::{Error, Message, Ticket, store as sql};
 use crate::app::App;
@@ -152,6 +153,17 @@ pub struct AttachmentView {
     pub size: i64,
 }
 
+impl From<&NewFile> for AttachmentView {
+    fn from(file: &NewFile) -> Self {
+        Self {
+            id: file.id.to_string(),
+            filename: file.filename.clone(),
+            content_type: file.content_type.to_owned(),
+            size: file.size,
+        }
+    }
+}
+
 /// A file with the number of its message.
 pub(super) struct Attached {
     seq: i64,
@@ -261,6 +273,23 @@ fn of(message: Message, attachments: Vec<AttachmentView>) -> TicketMessageView {
         attachments,
         created_at: message.created_at.to_string(),
     }
+}
+
+/// A message that was just written, as staff see it. Its files are read where they are not known:
+/// nothing that fails behind the commit hides that it is there.
+pub(super) async fn written(
+    app: &App,
+    message: Message,
+    attached: Option<Vec<AttachmentView>>,
+) -> Result<AdminTicketMessageView, Error> {
+    let (sender_id, internal) = (message.author.clone(), message.internal);
+    let message = if let Some(attached) = attached {
+        of(message, attached)
+    } else {
+        let read = with_attachments(app, vec![message]).await?.pop();
+        read.map(|(view, _)| view).ok_or(Error::Unknown)?
+    };
+    Ok(AdminTicketMessageView { message, sender_id, internal })
 }
 
 /// Messages of one ticket as a user sees them. Notes must not get here; if one does, it stays out.

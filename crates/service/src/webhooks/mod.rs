@@ -63,6 +63,8 @@ const TRIES: u32 = 20;
 /// How long a name is looked up when a target is named, milliseconds. One that is not resolved by
 /// then is looked at when it is called.
 const LOOK_UP_MS: u64 = 2_000;
+/// For how long events may be delivered to those targets that were active before, milliseconds.
+const STILL_FANNED_MS: i64 = clock::MINUTE;
 
 /// A webhook target as stored.
 #[derive(Clone, Debug)]
@@ -101,6 +103,27 @@ impl Target {
     #[must_use]
     pub fn failing_since(&self) -> Option<Millis> {
         self.health.failing_since
+    }
+
+    /// As it is with a change.
+    fn take(&mut self, change: &Change, now: Millis) {
+        if let Some(url) = &change.url {
+            self.url.clone_from(url);
+        }
+        if let Some(patterns) = &change.patterns {
+            self.patterns = patterns.clone();
+        }
+        match change.active {
+            Some(false) if self.active => {
+                self.active = false;
+                self.disabled_reason = Some("manual".to_owned());
+                self.disabled_at = Some(now);
+            }
+            Some(true) => {
+                (self.active, self.disabled_reason, self.disabled_at) = (true, None, None);
+            }
+            _ => {}
+        }
     }
 
     /// When a try last succeeded.
@@ -270,12 +293,19 @@ pub async fn change(
     change: &Change,
     by: By<'_>,
 ) -> Result<Target, Error> {
+    let mut after = find(app, account, id).await?;
+    after.take(change, app.now());
     let patterns = change.patterns.as_ref().map(Patterns::to_stored);
     let mut set = WriteSet::of(account.as_str());
     let row = args![change.url.clone(), patterns, app.now(), account, id];
     set.guard(sql::CHANGE, row, sql::CHANGED);
     match change.active {
-        Some(true) => drop(set.push(sql::ENABLE, args![app.now(), account, id])),
+        Some(true) => {
+            let now = app.now();
+            // Whoever asked for what was missed meanwhile asked for all of it.
+            let until = EventId::bound(now + STILL_FANNED_MS);
+            set.push(sql::ENABLE, args![&until, now, account, id]);
+        }
         Some(false) => {
             let anywhere: Option<String> = None;
             set.push(sql::DISABLE, args!["manual", app.now(), account, id, anywhere]);
@@ -290,7 +320,8 @@ pub async fn change(
     record(app, &mut set, &entry(account, id, by, "webhook.change", detail));
     set.ring(events::BELL).ring(engine::CHANGED);
     app.db.commit(set).await?;
-    find(app, account, id).await
+    // Nothing that fails behind the commit hides it.
+    Ok(find(app, account, id).await.unwrap_or(after))
 }
 
 /// Ends a target and what is on its way to it. Ending it again is [`Error::Unknown`].

@@ -127,7 +127,8 @@ impl Health {
         let EndedTry { outcome, asked_ms, .. } = ended;
         if outcome == TryOutcome::Delivered {
             // What the receiver asked for still holds; what we concluded ourselves does not.
-            let parked_until = if self.is_probing() { Millis(0) } else { self.parked_until };
+            let is_ours = self.is_probing() && self.parked_until - now <= longest_park_ms;
+            let parked_until = if is_ours { Millis(0) } else { self.parked_until };
             return Self { last_success_at: Some(now), parked_until, ..Self::default() };
         }
         let mut health = self;
@@ -264,10 +265,11 @@ mod tests {
             parks.push((health.parked_until - now) / 1_000);
         }
         assert_eq!(parks, [2, 4, 8, 16, 32, 60, 60, 60]);
-        health = health.then(TryOutcome::Delivered, None, NOW);
+        let now = health.parked_until;
+        health = health.then(TryOutcome::Delivered, None, now);
         assert_eq!(
             health,
-            Health { last_success_at: Some(NOW), pace_ms: Some(0), ..Health::default() }
+            Health { last_success_at: Some(now), pace_ms: Some(0), ..Health::default() }
         );
     }
 
@@ -303,6 +305,17 @@ mod tests {
         let health = Health::default().then(TryOutcome::Again, Some(9_000), NOW);
         assert_eq!(health.parked_until - NOW, 9_000);
         assert!(!health.is_probing());
+    }
+
+    #[test]
+    fn what_the_receiver_asked_for_outlives_an_earlier_tries_success() {
+        let mut health = Health::default();
+        for _ in 0..STREAK {
+            health = health.then(TryOutcome::Again, Some(HOUR), NOW);
+        }
+        assert!(health.is_probing());
+        let freed = health.then(TryOutcome::Delivered, None, NOW + 500);
+        assert_eq!((freed.is_probing(), freed.parked_until), (false, NOW + HOUR));
     }
 
     #[test]

@@ -68,8 +68,10 @@ pub(super) const CHANGE: Sql = Sql("UPDATE webhooks SET url = COALESCE($1, url),
 pub(super) const ENABLE: Sql = Sql("UPDATE webhooks SET active = 1, disabled_reason = NULL, \
      disabled_at = NULL, failures = 0, failing_since = NULL, streak = 0, probes = 0, \
      parked_until = 0, work = work + 1, \
-     next_at = CASE WHEN lease_until > $1 THEN next_at ELSE CAST($1 AS BIGINT) END \
-     WHERE account_id = $2 AND webhook_id = $3 AND deleted = 0");
+     recover_until = CASE WHEN active = 0 AND recover_after IS NOT NULL THEN $1 \
+       ELSE recover_until END, \
+     next_at = CASE WHEN lease_until > $2 THEN next_at ELSE CAST($2 AS BIGINT) END \
+     WHERE account_id = $3 AND webhook_id = $4 AND deleted = 0");
 
 /// The end of automatic deliveries; with a URL, if the target is still there.
 pub(super) const DISABLE: Sql = Sql("UPDATE webhooks SET active = 0, disabled_reason = $1, \

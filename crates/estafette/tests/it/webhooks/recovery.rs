@@ -18,6 +18,7 @@ on_every_engine!(
     what_is_asked_for_during_a_try_happens_after_it,
     what_is_asked_for_by_hand_goes_before_what_waits,
     what_a_target_missed_is_recovered_once,
+    what_is_missed_until_a_target_is_enabled_is_recovered_too,
     recovery_goes_far_back_and_survives_a_restart,
     recoveries_at_once_stop_nothing,
     what_is_under_way_survives_a_restart,
@@ -173,6 +174,26 @@ async fn what_a_target_missed_is_recovered_once(world: &World) {
     let unknown = "/v1/webhooks/whk_01kdvqh6m4e5s8w2t9zb3y7n1f/recover";
     ada.desk("POST", unknown).raw("application/json", "{").await.problem("invalid_json");
     ada.desk("POST", unknown).json(json!({})).await.problem("not_found");
+}
+
+async fn what_is_missed_until_a_target_is_enabled_is_recovered_too(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["sms.*"]).await;
+    hook(&ada, &zoo.url("/witness"), &["sms.*"]).await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    let since = world.now();
+    ada.desk("PATCH", &path).json(json!({"active": false})).await.ok();
+    happen(&ada, Kind::SmsDelivery, 2).await;
+    visited(&zoo, "/witness", 2).await;
+    let body = json!({"since": since.to_string()});
+    ada.desk("POST", &format!("{path}/recover")).json(body).await.ok();
+    world.advance(60_000).await;
+    happen(&ada, Kind::SmsDelivery, 3).await;
+    visited(&zoo, "/witness", 2 + 3).await;
+    ada.desk("PATCH", &path).json(json!({"active": true})).await.ok();
+    visited(&zoo, "/ok", 2 + 3).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 5);
 }
 
 async fn recovery_goes_far_back_and_survives_a_restart(world: &World) {

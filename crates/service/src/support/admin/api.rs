@@ -289,12 +289,12 @@ async fn write_staff_message(
     let again = async |seen: Seen| {
         let id = TicketMessageId::stored(seen.object_id);
         let message = messages::by_id(&app, Reader::Staff, &id).await?;
-        Ok(Written { message, duplicate: false })
+        Ok(Written { message, attached: None, duplicate: false })
     };
     let once = idempotency::once(&app, request, fresh, again).await?;
-    let Written { message, duplicate } = once.answer().clone();
-    let view = view::for_staff(&app, vec![message]).await?.into_iter().next();
-    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+    let Written { message, attached, duplicate } = once.answer().clone();
+    let view = view::written(&app, message, attached).await?;
+    Ok(marked(once.map(|_| ()), duplicate, Json(view)))
 }
 
 /// Merge a ticket into another.

@@ -118,18 +118,22 @@ async fn keep(app: &App, draft: Draft, by: By<'_>, claim: &Claim) -> Result<Repl
     let mut set = WriteSet::of("canned_replies");
     claim.add_to(&mut set, id.as_str(), None, now);
     let (title, body) = (draft.title.unwrap_or_default(), draft.body.unwrap_or_default());
-    set.push(sql::KEEP, args![&id, title, body, now]);
+    set.push(sql::KEEP, args![&id, title.as_str(), body.as_str(), now]);
     note(app, &mut set, &id, by, "canned_reply.create");
     app.db.commit(set).await?;
-    find(app, &id).await
+    Ok(Reply { id, title, body, created_at: now, updated_at: now })
 }
 
 async fn change(app: &App, id: &CannedReplyId, draft: Draft, by: By<'_>) -> Result<Reply, Error> {
+    let (before, now) = (find(app, id).await?, app.now());
     let mut set = WriteSet::of("canned_replies");
-    set.guard(sql::CHANGE, args![draft.title, draft.body, app.now(), id], GONE);
+    set.guard(sql::CHANGE, args![draft.title.clone(), draft.body.clone(), now, id], GONE);
     note(app, &mut set, id, by, "canned_reply.change");
     commit(app, set).await?;
-    find(app, id).await
+    let (title, body) = (draft.title.unwrap_or(before.title), draft.body.unwrap_or(before.body));
+    // Nothing that fails behind the commit hides it.
+    let after = Reply { title, body, updated_at: now, ..before };
+    Ok(find(app, id).await.unwrap_or(after))
 }
 
 async fn delete(app: &App, id: &CannedReplyId, by: By<'_>) -> Result<Reply, Error> {

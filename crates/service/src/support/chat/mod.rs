@@ -7,6 +7,7 @@
 //! sockets of the ticket (`nodes`), in the same write set.
 
 pub mod api;
+mod budget;
 mod fan;
 mod farewell;
 mod frames;

@@ -21,8 +21,8 @@ use crate::support::Side;
 const ALIVE_MS: i64 = 15_000;
 /// How often it says so.
 const BEAT: Duration = Duration::from_secs(4);
-/// A beat that is later than this: others may have taken us for dead, and left us nothing.
-const LAPSE: Duration = Duration::from_secs(12);
+/// By how much the clocks of two nodes differ at most, milliseconds.
+const CLOCKS_DIFFER_MS: i64 = 3_000;
 /// A node that is not gone.
 const ALIVE: Reject = Reject("chat_node_alive");
 /// Rows taken at a time.
@@ -114,7 +114,7 @@ pub(in crate::support) async fn has_user(
     app: &App,
     ticket: &TicketId,
 ) -> Result<bool, ::store::Error> {
-    let is_here = app.sockets.present(ticket.as_str()).user;
+    let is_here = app.sockets.here(ticket.as_str()).user;
     if is_here || !app.config.database.is_shared() {
         return Ok(is_here);
     }
@@ -132,6 +132,8 @@ async fn elsewhere(app: &App, ticket: &str) -> Result<Present, ::store::Error> {
 #[derive(Default)]
 pub(super) struct Neighbour {
     last_beat: Option<Instant>,
+    /// Until when this node counts as alive.
+    alive_until: Option<Millis>,
     alive: Vec<i64>,
     /// Tickets that nobody here listens to any more, and whose they are.
     left: Vec<(String, String)>,
@@ -175,11 +177,15 @@ impl Neighbour {
         if since.is_some_and(|since| since < BEAT) || app.sockets.is_empty() {
             return Ok(());
         }
+        // By the clock that others judge by: it may have been set, or this machine have slept.
+        let is_late = |until: Millis| until - CLOCKS_DIFFER_MS <= app.now();
+        let has_lapsed = self.alive_until.is_some_and(is_late);
+        let alive_until = app.now() + ALIVE_MS;
         let mut set = WriteSet::of("chat");
-        set.push(sql::LIVE_ON, args![app.node, app.now() + ALIVE_MS]);
+        set.push(sql::LIVE_ON, args![app.node, alive_until]);
         app.db.commit(set).await?;
-        self.last_beat = Some(now);
-        if since.is_some_and(|since| since > LAPSE) {
+        (self.last_beat, self.alive_until) = (Some(now), Some(alive_until));
+        if has_lapsed {
             // Others counted this node as dead: all sockets read what they missed.
             self.back = app.sockets.topics();
         }

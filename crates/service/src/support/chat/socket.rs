@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
 
+use super::budget::Budget;
 use super::farewell::{Stream, close};
 use super::frames::{self, Fault, Incoming};
 use super::{Ending, fan, nodes, token};
@@ -29,9 +30,6 @@ use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
 /// Largest frame that is read, bytes: the longest message fits, even if all of it is escaped.
 const MOST_BYTES: usize = 128 * 1024;
-/// Frames that may come at once, and how long one of them takes to be given back.
-const BURST: u32 = 20;
-const REFILL: Duration = Duration::from_millis(200);
 /// Longest time for writing to a client that does not read.
 const WRITE: Duration = Duration::from_secs(10);
 /// Shortest time between two signs of typing that are passed on.
@@ -93,7 +91,7 @@ pub(super) struct Socket {
     /// The number of the last message that was written.
     cursor: i64,
     /// Frames that may come now, and since when that is so.
-    budget: (u32, Instant),
+    budget: Budget,
     heard_at: Instant,
     /// When the session was last found to stand.
     proved_at: Instant,
@@ -143,7 +141,7 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
         session,
         seat,
         _open: app.metrics.socket_opened(wish.side.as_str()),
-        budget: (BURST, now),
+        budget: Budget::full(now),
         heard_at: now,
         proved_at: now,
         typed_at: None,
@@ -348,14 +346,7 @@ impl Socket {
 
     /// Takes one frame from the budget.
     fn spend(&mut self) -> Result<(), Option<Ending>> {
-        let (left, since) = self.budget;
-        let now = Instant::now();
-        let back = (now - since).as_millis() / REFILL.as_millis();
-        let back = u32::try_from(back).unwrap_or(BURST).min(BURST);
-        let since = if back > 0 { now } else { since };
-        let left = left.saturating_add(back).min(BURST);
-        self.budget = (left.saturating_sub(1), since);
-        if left == 0 { Err(Some(Ending::TooMany)) } else { Ok(()) }
+        if self.budget.spend(Instant::now()) { Ok(()) } else { Err(Some(Ending::TooMany)) }
     }
 
     async fn act(&mut self, app: &App, ws: &mut Stream, text: &str) -> Result<(), Option<Ending>> {
@@ -373,9 +364,10 @@ impl Socket {
             }
             Ok(Incoming::Read(seq)) => {
                 let ticket = tickets::find(app, self.reader(), &self.ticket).await;
-                let ticket = ticket.map_err(|_| Some(Ending::Broken))?;
+                let mut ticket = ticket.map_err(|_| Some(Ending::Broken))?;
                 let noted =
-                    tickets::mark_read(app, &ticket, &self.author, seq, &Claim::default()).await;
+                    tickets::mark_read(app, &mut ticket, &self.author, seq, &Claim::default())
+                        .await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
             Err(Fault { detail, client_message_id: id }) => {

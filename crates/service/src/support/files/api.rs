@@ -92,9 +92,9 @@ async fn upload_ticket_file(
     let author = user(&caller)?;
     let whose = Whose { reader: Reader::User(account), author, keeper: account.clone() };
     let once = take(&app, whose, sent).await?;
-    let Written { message, duplicate } = once.answer().clone();
-    let view = view::for_user(&app, vec![message]).await?.into_iter().next();
-    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+    let Written { message, attached, duplicate } = once.answer().clone();
+    let view = view::written(&app, message, attached).await?.message;
+    Ok(marked(once.map(|_| ()), duplicate, Json(view)))
 }
 
 /// Upload a file as staff.
@@ -122,9 +122,9 @@ async fn upload_staff_file(
     let keeper = AccountId::stored(staff.id.to_string());
     let whose = Whose { reader: Reader::Staff, author: Author::Staff(staff.id.clone()), keeper };
     let once = take(&app, whose, sent).await?;
-    let Written { message, duplicate } = once.answer().clone();
-    let view = view::for_staff(&app, vec![message]).await?.into_iter().next();
-    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+    let Written { message, attached, duplicate } = once.answer().clone();
+    let view = view::written(&app, message, attached).await?;
+    Ok(marked(once.map(|_| ()), duplicate, Json(view)))
 }
 
 /// An upload whose body has not been read yet.
@@ -206,7 +206,8 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
     };
     let again = async |seen: Seen| {
         let id = TicketMessageId::stored(seen.object_id);
-        Ok(Written { message: messages::by_id(app, reader, &id).await?, duplicate: false })
+        let message = messages::by_id(app, reader, &id).await?;
+        Ok(Written { message, attached: None, duplicate: false })
     };
     idempotency::once(app, request, fresh, again).await
 }

@@ -176,12 +176,12 @@ async fn write_ticket_message(
     let again = async |seen: Seen| {
         let id = TicketMessageId::stored(seen.object_id);
         let message = messages::by_id(&app, reader, &id).await?;
-        Ok(Written { message, duplicate: false })
+        Ok(Written { message, attached: None, duplicate: false })
     };
     let once = idempotency::once(&app, request, fresh, again).await?;
-    let Written { message, duplicate } = once.answer().clone();
-    let view = view::for_user(&app, vec![message]).await?.into_iter().next();
-    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+    let Written { message, attached, duplicate } = once.answer().clone();
+    let view = view::written(&app, message, attached).await?.message;
+    Ok(marked(once.map(|_| ()), duplicate, Json(view)))
 }
 
 /// The answer of a message. A repeat under the client's own id is one, too.
@@ -234,9 +234,10 @@ pub(in crate::support) async fn read_up_to(
     finish(app, fields, reader, id).await?;
     let seq = seq.ok_or(Code::InternalError)?;
     let fresh = async |claim: Claim| {
-        let ticket = tickets::find(app, reader, id).await?;
-        tickets::mark_read(app, &ticket, author, seq, &claim).await?;
-        Ok(tickets::find(app, reader, id).await?)
+        let mut ticket = tickets::find(app, reader, id).await?;
+        tickets::mark_read(app, &mut ticket, author, seq, &claim).await?;
+        // Nothing that fails behind the commit hides it.
+        Ok(tickets::find(app, reader, id).await.unwrap_or(ticket))
     };
     let again = async |_: Seen| Ok(tickets::find(app, reader, id).await?);
     idempotency::once(app, request, fresh, again).await

@@ -7,6 +7,7 @@ use ::store::{WriteSet, args};
 use super::chat;
 use super::files::{self, NewFile};
 use super::tickets::{find, put};
+use super::view::AttachmentView;
 use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Side, Status};
 use super::{Ticket, retried};
 use super::{decide, events, search, store as sql};
@@ -39,6 +40,8 @@ impl NewMessage {
 #[derive(Clone, Debug)]
 pub(in crate::support) struct Written {
     pub(in crate::support) message: Message,
+    /// The file that has just come with it; `None` = to be read, as of a message of before.
+    pub(in crate::support) attached: Option<Vec<AttachmentView>>,
     /// Its client had sent it before.
     pub(in crate::support) duplicate: bool,
 }
@@ -100,7 +103,7 @@ async fn repeated(
         claim.add_to(&mut set, message.id.as_str(), None, app.now());
         app.db.commit(set).await?;
     }
-    Ok(Some(Written { message, duplicate: true }))
+    Ok(Some(Written { message, attached: None, duplicate: true }))
 }
 
 async fn try_write(
@@ -132,7 +135,8 @@ async fn try_write(
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;
     chat::tell_here(app, &before);
-    Ok(Written { message: Message { seq, ..message }, duplicate: false })
+    let attached = Some(new.file.iter().map(AttachmentView::from).collect());
+    Ok(Written { message: Message { seq, ..message }, attached, duplicate: false })
 }
 
 /// What a client's own id stands for already.
