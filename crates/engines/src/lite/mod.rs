@@ -125,12 +125,9 @@ impl Engine for Lite {
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
         let path = self.path.clone();
-        let look = move || {
-            room::find(&path).map_err(|error| Error::Unavailable(format!("no room: {error}")))
-        };
         Box::pin(async move {
             self.commit(WriteSet::of("probe")).await?;
-            Ok(blocking(look).await?)
+            Ok(blocking(move || has_room(&path)).await?)
         })
     }
 
@@ -153,7 +150,8 @@ impl Engine for Lite {
         let migrations = migrations.to_vec();
         Box::pin(blocking(move || {
             lock::can_note(&path)?;
-            schema::rehearse(&path, &options, &migrations)
+            schema::rehearse(&path, &options, &migrations)?;
+            has_room(&path)
         }))
     }
 
@@ -212,6 +210,10 @@ impl Engine for Lite {
 
 fn closed() -> CommitError {
     CommitError::Unavailable("the store is closed".to_owned())
+}
+
+fn has_room(path: &Path) -> Result<(), Error> {
+    room::find(path).map_err(|error| Error::Unavailable(format!("no room: {error}")))
 }
 
 /// Work that waits for the disk or for another process, away from the async threads.

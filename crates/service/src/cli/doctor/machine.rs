@@ -22,7 +22,7 @@ const LITTLE: u64 = 2_048;
 
 pub(super) fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![directory(config)];
-    findings.extend(disk(&config.data_dir));
+    findings.extend(disk(config));
     findings.extend(open_files());
     if config.server.has_tls() {
         findings.push(match wiring::check_tls(&config.server) {
@@ -133,7 +133,10 @@ fn open_files() -> Option<Finding> {
 }
 
 /// Free space where the data is, or will be.
-fn disk(folder: &Path) -> Option<Finding> {
+/// The disk of the database; where a server has that, of what is beside it.
+fn disk(config: &Config) -> Option<Finding> {
+    let database = wiring::database_file(config);
+    let folder = database.as_deref().and_then(Path::parent).unwrap_or(&config.data_dir);
     let absolute = std::path::absolute(folder).ok()?;
     let there = absolute.ancestors().find(|ancestor| ancestor.exists())?;
     let disk = statvfs(there).ok()?;
@@ -141,8 +144,8 @@ fn disk(folder: &Path) -> Option<Finding> {
     let found = format!("{free_mib} MiB free");
     let remedy = "make room: a full disk refuses every write, and loses none that was answered";
     Some(match free_mib {
-        ..TOO_LITTLE => Finding::fault("disk", found, remedy),
-        TOO_LITTLE..LITTLE => Finding::warning("disk", found, remedy),
+        ..TOO_LITTLE if database.is_some() => Finding::fault("disk", found, remedy),
+        ..LITTLE => Finding::warning("disk", found, remedy),
         _ => Finding::fine("disk", found),
     })
 }

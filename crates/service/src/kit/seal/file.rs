@@ -37,10 +37,14 @@ fn make(path: &Path, clock: &Clock) -> Result<String, KeyError> {
     }
 }
 
-/// Puts another text in the file's place, at once: who reads it sees the one or the other.
+/// Puts another text in the file's place, at once: who reads it sees the one or the other. It
+/// belongs to whom it belonged, also where somebody else changes it: the service has to read it.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), KeyError> {
+    let path = &path.canonicalize().map_err(|error| failed(path, error))?;
     let partial = path.with_extension(format!("key.{}", std::process::id()));
-    let done = write_private(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    let done = write_private(&partial, text)
+        .and_then(|()| belong_as(&partial, path))
+        .and_then(|()| std::fs::rename(&partial, path));
     let flushed = done.and_then(|()| match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
         _ => Ok(()),
@@ -49,6 +53,24 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), KeyError> {
         let _left = std::fs::remove_file(&partial);
         failed(path, error)
     })
+}
+
+/// Gives a file to whom another one belongs.
+#[cfg(unix)]
+fn belong_as(path: &Path, other: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (is, should) = (path.metadata()?, other.metadata()?);
+    if (is.uid(), is.gid()) == (should.uid(), should.gid()) {
+        return Ok(());
+    }
+    // A group that may read it may go on doing so.
+    std::fs::set_permissions(path, should.permissions())?;
+    std::os::unix::fs::chown(path, Some(should.uid()), Some(should.gid()))
+}
+
+#[cfg(not(unix))]
+fn belong_as(_path: &Path, _other: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
