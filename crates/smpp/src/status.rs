@@ -118,7 +118,13 @@ impl Status {
     /// gets accounts locked.
     #[must_use]
     pub const fn is_refused_login(self) -> bool {
-        matches!(self, Self::RBINDFAIL | Self::RINVPASWD | Self::RINVSYSID | Self::RINVSYSTYP)
+        matches!(self, Self::RBINDFAIL) || self.is_unknown_login()
+    }
+
+    /// Whether the login itself is refused, from wherever it comes.
+    #[must_use]
+    pub const fn is_unknown_login(self) -> bool {
+        matches!(self, Self::RINVPASWD | Self::RINVSYSID | Self::RINVSYSTYP)
     }
 }
 

@@ -30,6 +30,7 @@ stories!(
     every_fault_of_the_chatapp_ends_in_one_sms,
     a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it,
     a_passcode_of_which_each_copy_failed_is_failed,
+    who_did_not_ask_for_a_code_of_unknown_fate_ends_it,
 );
 
 const CODE: &str = "48213";
@@ -95,6 +96,23 @@ async fn every_fault_of_the_chatapp_ends_in_one_sms(world: &World, far: &Far) {
         }
         came_by_sms(world, far, &ada, &sent, &to).await;
     }
+}
+
+async fn who_did_not_ask_for_a_code_of_unknown_fate_ends_it(world: &World, far: &Far) {
+    let (ada, to) = (world.live_sender("ada", 1_000).await, phone("0003"));
+    far.cloud.misbehave(Some(Chaos::Opaque));
+    let body = json!({"to": to, "code": CODE, "delivery_mode": "chatapp"});
+    let sent = ada.send(body).await.ok();
+    let held = ada.balance().await;
+    let tap = json!({"type": "button", "button": {"payload": "DID_NOT_REQUEST_CODE", "text": "?"}});
+    far.cloud.write(&to, tap).await.unwrap();
+    let id = sent.word("challenge_id");
+    let ended = ada.until(id, |now| now["status"] == "failed").await;
+    assert_eq!(ended.word("failure_reason"), "reported_by_user");
+    let guess = json!({"challenge_id": id, "code": CODE});
+    ada.call("POST", "/v1/otp/verify").json(guess).await.problem("otp_expired");
+    world.advance(3_600_000).await;
+    assert!(held < 1_000 && ada.balance().await == held, "it arrived, and is paid for");
 }
 
 async fn a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it(world: &World, far: &Far) {

@@ -11,6 +11,7 @@ on_every_engine!(
     a_resend_by_chatapp_only_never_goes_out_by_sms,
     an_auto_resend_after_sms_falls_back,
     a_resend_speaks_the_language_that_it_asks_for,
+    a_resend_does_not_bear_a_sender_that_staff_have_rejected,
     a_resend_that_is_refused_does_not_end_what_was_delivered,
     a_resend_that_fails_later_does_not_end_what_was_delivered,
     a_resend_that_nobody_can_pay_does_not_end_what_was_delivered,
@@ -104,6 +105,25 @@ async fn a_resend_that_nobody_can_pay_does_not_end_what_was_delivered(world: &Wo
     assert_eq!(ada.balance().await, chatapp, "the refused message is given back");
     let code = ada.code_on(&to).await;
     ada.guess(id, &code).await.ok();
+}
+
+async fn a_resend_does_not_bear_a_sender_that_staff_have_rejected(world: &World) {
+    let (ada, to) = (world.sender("ada").await, phone("5678"));
+    let send = async || {
+        let before = ada.handset(&to).await.len();
+        ada.send(json!({"to": to, "delivery_mode": "sms", "code": "482916"})).await.ok();
+        let all = eventually(async || Some(ada.handset(&to).await).filter(|it| it.len() > before));
+        all.await[0]["sender"].clone()
+    };
+    assert_eq!(send().await, "ACME");
+    world.advance(31_000).await;
+    assert_eq!(send().await, "ACME", "control");
+    let own = ada.desk("GET", "/v1/senders").await.ok();
+    let path = format!("/v1/admin/senders/{}", own.list()[0]["id"].as_str().unwrap());
+    let decided = world.patch(ada.env, &path).bearer(world.staff().await);
+    decided.json(json!({"status": "rejected", "reason": "no"})).await.ok();
+    world.advance(31_000).await;
+    assert_ne!(send().await, "ACME");
 }
 
 async fn a_resend_speaks_the_language_that_it_asks_for(world: &World) {

@@ -24,6 +24,7 @@ on_every_engine!(
     a_gateway_takes_messages_and_tells_what_became_of_them,
     our_ids_come_back_by_the_url_of_a_receipt,
     what_a_gateway_refuses_is_told_and_costs_nothing,
+    a_gateway_may_say_much,
     every_gateway_is_understood_both_ways,
     bad_answers_about_one_accounts_messages_hold_up_nobody_else,
     who_waits_for_a_rest_of_its_own_holds_up_nobodys_bulk,
@@ -141,6 +142,21 @@ async fn our_ids_come_back_by_the_url_of_a_receipt(world: &World) {
     ada.sms_until(&id, "delivered").await;
     let other = back.replace("attempt=att_", "attempt=att_0");
     world.get(Env::Live, &other).await.ok();
+}
+
+async fn a_gateway_may_say_much(world: &World) {
+    let (far, address) = Far::open(201, "").await;
+    give(world, "twilio", address).await;
+    let ada = sender(world, "ada").await;
+    // It says all of the text again, before what counts.
+    let taken = json!({"body": "x".repeat(20_000), "sid": "SM1", "status": "queued"});
+    far.answer.lock().unwrap().1 = taken.to_string();
+    let body = json!({"to": phone("5678"), "text": "hi"});
+    let id = ada.text(&body).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    world.advance(4_000).await;
+    assert_eq!(ada.sms(&id).await.ok().word("provider_message_id"), "SM1");
+    assert_eq!(far.asked.lock().unwrap().len(), 1, "its answer was understood");
 }
 
 async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {

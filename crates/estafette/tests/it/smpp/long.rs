@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use ::smpp::Status;
+use estafette::app::Env;
 use playground::smsc::IdStyle;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
+use store::{Sql, args};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -21,7 +24,23 @@ on_every_engine!(
     a_pair_of_binds_sends_by_one_and_hears_by_the_other,
     a_connection_is_tls_where_the_settings_want_it,
     a_long_text_of_which_a_part_is_not_answered_goes_out_once_more,
+    a_long_text_of_which_a_part_is_refused_is_never_delivered,
 );
+
+/// Whatever the receipt of the other part says, and whenever it comes.
+async fn a_long_text_of_which_a_part_is_refused_is_never_delivered(world: &World) {
+    let rude = Rude::open(Manners::RefusesRest(Status::RINVDSTADR)).await;
+    give(world, settings(&[("main", rude.address, "")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let body = json!({"to": phone("5678"), "text": "a1".repeat(150)});
+    let sent = ada.text(&body).await.ok();
+    ada.sms_until(sent.word("id"), "undelivered").await;
+    let db = world.app(Env::Live).await.db.clone();
+    let parts = Sql("SELECT part, parts FROM submissions WHERE carrier = $1");
+    let known: Vec<(i64, i64)> = db.rows(parts, args!["main"]).await.unwrap();
+    assert_eq!(known, [(1, 2)], "one of two: it alone is not all");
+}
 
 /// The phone shows only what comes whole, so all of it goes again.
 async fn a_long_text_of_which_a_part_is_not_answered_goes_out_once_more(world: &World) {

@@ -48,6 +48,8 @@ pub(super) enum Manners {
     ThrottlesTo(&'static str),
     /// It answers each message so.
     Refuses(Status),
+    /// It answers so all but the first.
+    RefusesRest(Status),
     /// It answers when it is told to.
     AnswersLate,
     /// It answers its first message, and no other.
@@ -201,6 +203,7 @@ impl Rude {
                         written(Status::RMSGQFUL, resp)
                     }
                     Manners::Refuses(status) => written(status, resp),
+                    Manners::RefusesRest(status) if count > 1 => written(status, resp),
                     _ => written(Status::ROK, resp),
                 }
             }
@@ -447,15 +450,21 @@ async fn an_answer_that_comes_late_counts(world: &World) {
     ada.sms_until(&id, "expired").await;
     assert_eq!(ada.balance().await, START - super::PRICE);
     // It did not take it for now: so it is sent again, and not as one of unknown fate.
-    let id = of_unknown_fate("transactional").await;
-    rude.answer_late(Status::RSYSERR);
-    eventually(async || (attempt(world, &id).await.0 == "queued").then_some(())).await;
+    let mut again = Vec::new();
+    for class in ["transactional", "bulk"] {
+        let id = of_unknown_fate(class).await;
+        rude.answer_late(Status::RSYSERR);
+        eventually(async || (attempt(world, &id).await.0 == "queued").then_some(())).await;
+        again.push(id);
+    }
     rude.behave(Manners::Good);
     world.advance(15_100).await;
-    until_accepted(world, &id).await;
-    assert_eq!(attempt(world, &id).await, ("accepted".to_owned(), 2, 0));
-    assert_eq!(rude.submissions(), 4);
-    assert_eq!(ada.balance().await, START - 2 * super::PRICE);
+    for id in again {
+        until_accepted(world, &id).await;
+        assert_eq!(attempt(world, &id).await, ("accepted".to_owned(), 2, 0));
+    }
+    assert_eq!(rude.submissions(), 6);
+    assert_eq!(ada.balance().await, START - 3 * super::PRICE);
 }
 
 /// State, tries and resends of an SMS.

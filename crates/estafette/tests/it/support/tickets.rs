@@ -21,6 +21,7 @@ on_every_engine!(
     a_repeat_is_no_second_message,
     every_fault_of_a_ticket_is_named,
     a_database_that_is_away_is_no_fault_of_a_field,
+    a_message_that_is_there_is_not_refused_because_of_a_read_behind_it,
     events_tell_of_messages_and_changes,
     a_ticket_is_rated_once_and_only_after_it_was_resolved,
     an_account_has_a_bound_of_open_tickets with few_tickets,
@@ -296,6 +297,21 @@ async fn a_database_that_is_away_is_no_fault_of_a_field(world: &World) {
     world.faults.plan_reads("FROM tickets WHERE ticket_id = $1", 1);
     merge().await.problem("storage_unavailable");
     merge().await.ok();
+}
+
+/// What is durable is not told as if it were not.
+async fn a_message_that_is_there_is_not_refused_because_of_a_read_behind_it(world: &World) {
+    let ada = world.account("ada").await;
+    let one = open(&ada, "1", "m").await;
+    let path = format!("/v1/support/tickets/{one}/messages");
+    world.faults.plan_reads("FROM ticket_files", 1);
+    let written = ada.desk("POST", &path).json(json!({"message": "once"})).await.ok();
+    assert_eq!(written.field("attachments"), &json!([]));
+    // Control: who reads them is told.
+    ada.desk("GET", &path).await.problem("storage_unavailable");
+    let all = ada.desk("GET", &path).await.ok();
+    let texts: Vec<_> = all.list().iter().map(|message| message["message"].clone()).collect();
+    assert_eq!(texts, ["m", "once"]);
 }
 
 fn few_tickets(config: &mut estafette::config::Config) {

@@ -42,7 +42,7 @@ impl Standing {
         let (is_failing, is_refused) = match phase {
             Phase::Bound { .. } => (false, false),
             Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
-                (true, status.is_refused_login())
+                (true, status.is_unknown_login())
             }
             Phase::Waiting { .. } => (true, false),
             // While it connects once more, it still fails.
