@@ -13,6 +13,7 @@ mod scrub;
 pub(crate) mod session;
 mod writer;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -127,7 +128,8 @@ impl Engine for Lite {
         let path = self.path.clone();
         Box::pin(async move {
             self.commit(WriteSet::of("probe")).await?;
-            Ok(blocking(move || has_room(&path)).await?)
+            let look = move || room::find(&path).map_err(|error| no_room(&error));
+            Ok(blocking(look).await?)
         })
     }
 
@@ -151,7 +153,11 @@ impl Engine for Lite {
         Box::pin(blocking(move || {
             lock::can_note(&path)?;
             schema::rehearse(&path, &options, &migrations)?;
-            has_room(&path)
+            match room::find(&path) {
+                // Whoever asks may not make files there; the service may.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                found => found.map_err(|error| no_room(&error)),
+            }
         }))
     }
 
@@ -212,8 +218,8 @@ fn closed() -> CommitError {
     CommitError::Unavailable("the store is closed".to_owned())
 }
 
-fn has_room(path: &Path) -> Result<(), Error> {
-    room::find(path).map_err(|error| Error::Unavailable(format!("no room: {error}")))
+fn no_room(error: &io::Error) -> Error {
+    Error::Unavailable(format!("no room: {error}"))
 }
 
 /// Work that waits for the disk or for another process, away from the async threads.

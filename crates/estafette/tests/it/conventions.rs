@@ -18,6 +18,7 @@ on_every_engine!(
     faulty_bodies_are_refused,
     bodies_are_limited_to_256_kib,
     the_nul_character_is_refused_everywhere,
+    a_path_that_cannot_be_read_is_said_to_be_malformed,
     what_stands_in_lists_is_one_line_that_says_something,
     a_wrong_content_type_is_refused,
     an_unacceptable_answer_is_refused,
@@ -395,6 +396,17 @@ async fn the_reference_is_served(world: &World) {
 }
 
 /// PostgreSQL has no text with it: whatever lets it through answers 503 there.
+async fn a_path_that_cannot_be_read_is_said_to_be_malformed(world: &World) {
+    let ada = world.account("ada").await;
+    ada.call("GET", "/v1/otp/%FF").await.problem("invalid_request");
+    ada.call("POST", "/v1/otp/%FF/verified").await.problem("invalid_request");
+    for path in ["/v1/webhooks/%FF/test", "/v1/support/tickets/%FF/messages"] {
+        ada.desk("POST", path).json(json!({})).await.problem("invalid_request");
+    }
+    // Control: what can be read is nobody's.
+    ada.call("GET", "/v1/otp/ff").await.problem("not_found");
+}
+
 async fn the_nul_character_is_refused_everywhere(world: &World) {
     let ada = world.account("ada").await;
     let to = phone("5678");
@@ -418,6 +430,13 @@ async fn the_nul_character_is_refused_everywhere(world: &World) {
     let login = json!({"email": "a\0@example.com", "password": "correct horse battery"});
     for path in ["/v1/auth/login", "/v1/auth/signup"] {
         world.post(Env::Sandbox, path).json(&login).await.problem("validation_failed");
+    }
+    for (method, path) in [
+        ("GET", "/v1/chatapp/templates/a%00b"),
+        ("DELETE", "/v1/chatapp/templates/a%00b"),
+        ("POST", "/v1/chatapp/templates/a%00b/sync"),
+    ] {
+        ada.call(method, path).await.problem("not_found");
     }
     let key = json!({"name": "a\0b", "scopes": ["\0"]});
     let key = world.post(ada.env, "/v1/api-keys").bearer(&ada.token).json(key);

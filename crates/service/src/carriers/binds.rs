@@ -37,6 +37,8 @@ pub trait Binds: Send + Sync {
     fn refused(&self) -> BTreeSet<i64>;
     /// Closes all in order, and returns when they are closed. None is opened after that.
     fn close(&self) -> BoxFuture<'_, ()>;
+    /// Cuts what is still closing.
+    fn cut(&self);
     /// Whether it was closed.
     fn is_closed(&self) -> bool;
 }

@@ -23,6 +23,12 @@ const MAC: usize = 12;
 /// What stands escaped in a value of a query: all but the unreserved characters of RFC 3986 §2.3.
 const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// A text as it may stand in an address.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, IN_VALUES).to_string()
+}
+
 /// Which part of a list is asked for: newest first, after the id in `after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {

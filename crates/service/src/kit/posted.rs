@@ -9,6 +9,15 @@ use super::page::Query;
 use super::problem::Problem;
 use super::problem_code::Code;
 
+/// The refusal of a path of which a part cannot be read.
+#[must_use]
+pub fn malformed_path() -> Problem {
+    Problem::new(Code::InvalidRequest).detail(
+        "A part of the path is not UTF-8 once its percent-encoding is read. Take ids as the API \
+         answered them.",
+    )
+}
+
 /// A POST. The edge has read the body.
 #[derive(Debug)]
 pub struct Post {
@@ -48,7 +57,7 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
         let path = Path::<String>::from_request_parts(&mut parts, state).await;
         let request = Request::from_parts(parts, body);
         let Post { headers, body } = Post::from_request(request, state).await?;
-        let Path(id) = path.map_err(|_| Code::NotFound)?;
+        let Path(id) = path.map_err(|_| malformed_path())?;
         Ok(Self { id, headers, body })
     }
 }

@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
 use crate::kit::page::{self, NoQuery, Page, Query};
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -82,7 +83,8 @@ impl FromRequest<App> for Posted {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
         let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let id = path.ok().and_then(|Path(id)| TicketId::parse(&id)).ok_or(Code::NotFound)?;
+        let Path(id) = path.map_err(|_| malformed_path())?;
+        let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
         let headers = parts.headers.clone();
         // The edge has read it by now.
         let body = Bytes::from_request(Request::from_parts(parts, body), app).await;

@@ -20,6 +20,7 @@ use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Destination, Fault, LONGEST};
 use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::{Item, Problem, sentence};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -154,7 +155,8 @@ impl FromRequest<App> for Posted {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
         let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let id = path.ok().and_then(|Path(id)| WebhookId::parse(&id)).ok_or(Code::NotFound)?;
+        let Path(id) = path.map_err(|_| malformed_path())?;
+        let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
         let headers = parts.headers.clone();
         // The edge has read it by now.
         let body = Bytes::from_request(Request::from_parts(parts, body), app).await;

@@ -4,6 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 
 use crate::app::App;
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -40,10 +41,7 @@ pub(super) fn shape(app: &App, mut response: Response, id: &str) -> Response {
 /// An error that the framework answered by itself. What it refuses as malformed are paths.
 fn of_framework(status: StatusCode) -> Problem {
     match code_of(status) {
-        Code::InvalidRequest => Problem::new(Code::InvalidRequest).detail(
-            "A part of the path is not UTF-8 once its percent-encoding is read. Take ids as the \
-             API answered them.",
-        ),
+        Code::InvalidRequest => malformed_path(),
         code => Problem::new(code),
     }
 }

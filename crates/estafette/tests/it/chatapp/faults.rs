@@ -106,9 +106,12 @@ async fn who_told_the_upstream_is_not_written_to_until_they_say_start(
 
 async fn who_told_the_upstream_so_is_asked_nothing_more(world: &World, upstream: &CloudApi) {
     let ada = in_touch(world, upstream, "0003").await;
+    world.advance(31_000).await;
     let body = json!({"to": phone("0003"), "delivery_mode": "chatapp",
         "request_messaging_consent": true});
     ada.send(body).await.ok();
+    // A prompt follows a passcode that arrived.
+    upstream.tell(&status(upstream, "delivered")).await.unwrap();
     session_as(&ada, "pending").await;
     let before = upstream.messages().len();
     let sent = text(&ada, "0003").await.ok();

@@ -17,6 +17,8 @@ pub(super) struct Bound {
     by_slot: BTreeMap<i64, Bind>,
     are_elsewhere: bool,
     is_closed: bool,
+    /// All links, once they are closed.
+    closing: Vec<Link<Key>>,
 }
 
 /// A connection both ways, or a pair of them.
@@ -187,6 +189,13 @@ impl Bound {
     /// All links, to be closed. None is opened after that.
     pub(super) fn take_all(&mut self) -> Vec<Link<Key>> {
         self.is_closed = true;
-        std::mem::take(&mut self.by_slot).into_values().flat_map(Bind::into_links).collect()
+        let all = std::mem::take(&mut self.by_slot).into_values().flat_map(Bind::into_links);
+        self.closing.extend(all);
+        self.closing.clone()
+    }
+
+    /// Cuts them, should they still be closing.
+    pub(super) fn cut(&self) {
+        self.closing.iter().for_each(Link::cut);
     }
 }

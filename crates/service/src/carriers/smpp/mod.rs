@@ -271,6 +271,10 @@ impl Binds for Smpp {
         self.inner.bound().is_closed()
     }
 
+    fn cut(&self) {
+        self.inner.bound().cut();
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         let links = self.inner.bound().take_all();
         Box::pin(async move {

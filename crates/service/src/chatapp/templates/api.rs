@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
-use cloud_api::template::language;
+use cloud_api::template::{is_name, language};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -305,6 +305,7 @@ async fn read_template(
     Path(name): Path<String>,
 ) -> Result<Json<TemplateView>, Problem> {
     let language = language_of(query.as_deref())?;
+    may_be_a_name(&name)?;
     let found = find(&app, &caller.account.id, &name, &language).await?;
     let template = found.ok_or(Error::Unknown)?;
     Ok(Json(view(&template, app.now())))
@@ -332,6 +333,7 @@ async fn delete_template(
     Path(name): Path<String>,
 ) -> Result<Json<TemplateView>, Problem> {
     let language = language_of(query.as_deref())?;
+    may_be_a_name(&name)?;
     let removed = remove(&app, &caller.account.id, &name, &language).await?;
     Ok(Json(view(&removed, app.now())))
 }
@@ -361,6 +363,7 @@ async fn sync_template(
 ) -> Result<Response, Problem> {
     Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
+    may_be_a_name(&name)?;
     let account = &caller.account.id;
     let route = format!("POST {PATH}/{name}/sync?language={language}");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
@@ -376,6 +379,11 @@ async fn sync_template(
         provider_template_id: None,
     };
     Ok(once.map(|template| Json(answer(template))).into_response())
+}
+
+/// What cannot be the name of a template is asked of no database.
+fn may_be_a_name(name: &str) -> Result<(), Error> {
+    if is_name(name) { Ok(()) } else { Err(Error::Unknown) }
 }
 
 /// A POST about a template in one language.

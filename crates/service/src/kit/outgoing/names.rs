@@ -16,10 +16,10 @@ const LONGEST_KEPT: Duration = Duration::from_mins(5);
 /// That a name does not exist is kept no longer than this: somebody may be mending it.
 const LONGEST_DENIED: Duration = Duration::from_secs(5);
 
-/// The resolver; made at the first question.
+/// The resolver; made at the first question, or at the next where that is not possible then.
 pub(super) struct Names {
     server: Option<SocketAddr>,
-    resolver: OnceCell<Result<TokioResolver, String>>,
+    resolver: OnceCell<TokioResolver>,
 }
 
 impl Names {
@@ -37,8 +37,7 @@ impl Names {
         let mut name = Name::from_ascii(name).map_err(|_| "is no name that DNS knows")?;
         // Otherwise `backend` would be looked for in the search domains of this machine.
         name.set_fqdn(true);
-        let resolver = self.resolver.get_or_init(|| async { self.build() }).await;
-        let resolver = resolver.as_ref().map_err(Clone::clone)?;
+        let resolver = self.resolver.get_or_try_init(|| async { self.build() }).await?;
         match resolver.lookup_ip(name).await {
             Ok(found) => Ok(found.iter().collect()),
             Err(error) if error.is_nx_domain() => Err("does not exist".to_owned()),

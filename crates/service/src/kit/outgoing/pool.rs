@@ -36,6 +36,18 @@ struct Idle {
     count: usize,
 }
 
+impl Idle {
+    fn forget(&mut self) {
+        self.places.retain(|_, destination| {
+            destination.retain(|(connection, since)| {
+                !connection.sender.is_closed() && since.elapsed() < IDLE
+            });
+            !destination.is_empty()
+        });
+        self.count = self.places.values().map(Vec::len).sum();
+    }
+}
+
 impl Pool {
     /// The connection that was used last, if one is alive.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
@@ -60,6 +72,10 @@ impl Pool {
     /// Keeps a connection for later, or closes it when there are enough.
     pub(super) fn put(&self, key: Key, connection: Connection) {
         let mut idle = self.lock();
+        if idle.count >= IN_ALL {
+            // Perhaps with what led to addresses that nobody asks for any more.
+            idle.forget();
+        }
         if idle.count >= IN_ALL || connection.sender.is_closed() {
             return;
         }
@@ -72,14 +88,7 @@ impl Pool {
 
     /// Closes what was idle for too long.
     pub(super) fn forget_idle(&self) {
-        let mut idle = self.lock();
-        idle.places.retain(|_, destination| {
-            destination.retain(|(connection, since)| {
-                !connection.sender.is_closed() && since.elapsed() < IDLE
-            });
-            !destination.is_empty()
-        });
-        idle.count = idle.places.values().map(Vec::len).sum();
+        self.lock().forget();
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {

@@ -130,7 +130,9 @@ async fn list_mailbox_messages(
     let address = email::Address::parse(&address).map_err(|error| {
         Problem::new(Code::InvalidRequest).detail(format!("The mailbox in the path {error}."))
     })?;
-    let path = format!("/v1/sandbox/mailboxes/{address}/messages");
+    // An address may have what ends a path: `#`, `?`, `/`.
+    let escaped = page::escaped(address.as_str());
+    let path = format!("/v1/sandbox/mailboxes/{escaped}/messages");
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let found = super::received(&app, &caller.account.id, &address, &page).await?;

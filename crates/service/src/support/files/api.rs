@@ -19,6 +19,7 @@ use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
 use crate::kit::page::{NoQuery, Query};
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::support::api::user;
@@ -142,7 +143,8 @@ impl axum::extract::FromRequest<App> for Sent {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
         let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let ticket = path.ok().and_then(|Path(id)| TicketId::parse(&id)).ok_or(Code::NotFound)?;
+        let Path(ticket) = path.map_err(|_| malformed_path())?;
+        let ticket = TicketId::parse(&ticket).ok_or(Code::NotFound)?;
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let boundary = kind.and_then(|kind| multer::parse_boundary(kind).ok());
         Ok(Self { ticket, headers: parts.headers, boundary, body })
