@@ -7,7 +7,7 @@ use ::store::WriteSet;
 use tokio::time::Instant;
 
 use super::failover;
-use super::in_hand;
+use super::in_hand::{self, Whose};
 use super::overtaken;
 use super::settle::{over, postpone, settle, write};
 use super::store as sql;
@@ -92,9 +92,7 @@ async fn attempt<O: Owner>(
         return waiting::queue_up(app, leg).await;
     }
     // Another node took it for lost while this one stood still, and goes on from there.
-    if app.now() >= leg.attempt.lease_until
-        && in_hand::is_mine(app, &leg.attempt).await != Some(true)
-    {
+    if app.now() >= leg.attempt.lease_until && !is_mine_still(app, leg).await {
         return Err(Unwritten::Stale);
     }
     let Some(Answer { outcome, permit }) = submit(app, leg).await else {
@@ -232,6 +230,14 @@ async fn is_accepted<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
     catch_up(app, leg, |then, now| now.state == State::Accepted && now.is_same_try(then)).await
 }
 
+/// Whether an attempt is still this node's whose lease has ended, and that no carrier has heard of.
+async fn is_mine_still<O: Owner>(app: &App, leg: &mut Leg<O>) -> bool {
+    let is_mine = |whose| matches!(whose, Whose::Mine | Whose::TakenBack);
+    let as_sent = |then: &Attempt, now: &Attempt| now.state == then.state && now.is_same_try(then);
+    in_hand::whose(app, &leg.attempt).await.is_some_and(is_mine)
+        && catch_up(app, leg, as_sent).await
+}
+
 /// Whether an answer counts though another moved the attempt meanwhile. That the carrier has the
 /// message always does; that it has not says nothing of a copy which another node sends by now.
 async fn counts_still<O: Owner>(app: &App, leg: &mut Leg<O>, outcome: &Outcome) -> bool {
@@ -268,13 +274,15 @@ pub(super) async fn carry_queued<O: Owner>(
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     }
-    match in_hand::read(&app, &leg.attempt, || is_wanted(&app, &leg)).await {
-        Some(true) => {}
-        Some(false) => {
-            let _told = over(&app, &mut leg, Failure::unwanted()).await;
-            return;
-        }
-        None => return,
+    let Some(Look { is_wanted, message }) =
+        in_hand::read(&app, &leg.attempt, || look(&app, &leg)).await
+    else {
+        return;
+    };
+    leg.message = message.unwrap_or(leg.message);
+    if !is_wanted {
+        let _told = over(&app, &mut leg, Failure::unwanted()).await;
+        return;
     }
     let Answered { outcome, transcript } = match O::content(&app, &leg.message, &leg.attempt) {
         Some(message) if leg.attempt.resends > 0 => {
@@ -297,10 +305,22 @@ pub(super) async fn carry_queued<O: Owner>(
     }
 }
 
-/// Whether whoever gets it wants it still: STOP may have come while it waited.
-async fn is_wanted<O: Owner>(app: &App, leg: &Leg<O>) -> Result<bool, ::store::Error> {
-    let is_fresh = app.now() - leg.attempt.id.time() < FRESH_MS;
-    if is_fresh { Ok(true) } else { O::is_wanted(app, &leg.message).await }
+/// How a message stands that is about to be handed over.
+struct Look<M> {
+    /// Whether whoever gets it wants it still: STOP may have come while it waited.
+    is_wanted: bool,
+    /// The message itself, where another node may have changed it since it was read.
+    message: Option<M>,
+}
+
+async fn look<O: Owner>(app: &App, leg: &Leg<O>) -> Result<Look<O::Message>, ::store::Error> {
+    let Attempt { account, object_id, lease_until, id, .. } = &leg.attempt;
+    let is_late = app.now() >= *lease_until;
+    let message = if is_late { O::load(app, account, object_id).await? } else { None };
+    let is_fresh = app.now() - id.time() < FRESH_MS;
+    let now = message.as_ref().unwrap_or(&leg.message);
+    let is_wanted = is_fresh || O::is_wanted(app, now).await?;
+    Ok(Look { is_wanted, message })
 }
 
 /// The carrier's id, or our own where it gives none.

@@ -7,7 +7,7 @@ use store::{Error, WriteSet};
 
 use super::settle::write;
 use super::store as sql;
-use super::{Attempt, LEASE_MS, QUEUED_LEASE_MS, State};
+use super::{Attempt, LEASE_MS, QUEUED_LEASE_MS, State, Unwritten};
 use crate::app::App;
 
 /// Between two tries, milliseconds.
@@ -25,8 +25,12 @@ where
             Ok(value) if app.now() < attempt.lease_until => return Some(value),
             // Its lease was prolonged, or another node took it for lost while this one stood still.
             Ok(value) => {
-                if let Some(is_mine) = is_mine(app, attempt).await {
-                    return is_mine.then_some(value);
+                match whose(app, attempt).await {
+                    Some(Whose::Mine) => return Some(value),
+                    Some(Whose::Others) => return None,
+                    // What was read may be from before it was taken for lost.
+                    Some(Whose::TakenBack) => continue,
+                    None => {}
                 }
             }
             Err(error) if !is_told => {
@@ -43,18 +47,35 @@ where
     }
 }
 
-/// Whether an attempt in hand, of which no carrier has heard, is this node's to hand over, although
-/// its lease has ended; `None` = it cannot be told now.
-pub(super) async fn is_mine(app: &App, then: &Attempt) -> Option<bool> {
+/// Whose an attempt is that this node has in hand, of which no carrier has heard, and whose lease
+/// has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// This node's, as before.
+    Mine,
+    /// This node's again: another one took it for lost.
+    TakenBack,
+    /// It is another node's by now, or over.
+    Others,
+}
+
+/// `None` = it cannot be told now. Of a second copy nothing is taken back: the first one may have
+/// arrived.
+pub(super) async fn whose(app: &App, then: &Attempt) -> Option<Whose> {
     let now = sql::attempt(app, &then.account, &then.id).await.ok()?;
-    let Some(now) = now.filter(|now| now.is_same_try(then)) else { return Some(false) };
+    let Some(now) = now.filter(|now| now.is_same_try(then)) else { return Some(Whose::Others) };
     match now.state {
-        State::Unknown => {
+        State::Sending => Some(Whose::Mine),
+        State::Unknown if now.resends == 0 => {
             let lease_ms = if now.next_at.is_some() { QUEUED_LEASE_MS } else { LEASE_MS };
             let mut set = WriteSet::of(then.account.as_str());
             sql::take_back(&mut set, app, &now, app.now() + lease_ms);
-            Some(write(app, &then.object_id, set).await.is_ok())
+            match write(app, &then.object_id, set).await {
+                Ok(()) => Some(Whose::TakenBack),
+                Err(Unwritten::Stale) => Some(Whose::Others),
+                Err(Unwritten::Lost) => None,
+            }
         }
-        state => Some(state == State::Sending),
+        _ => Some(Whose::Others),
     }
 }

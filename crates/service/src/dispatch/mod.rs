@@ -379,6 +379,11 @@ pub trait Owner: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Whether an SMS may follow it.
+    fn may_fall_back(_app: &App, _message: &Self::Message, _attempt: &Attempt) -> bool {
+        false
+    }
+
     /// What follows when an attempt did not work out.
     fn after(app: &App, message: &Self::Message, attempt: &Attempt, why: &Failure) -> Then;
 

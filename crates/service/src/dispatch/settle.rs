@@ -204,7 +204,7 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
 
 /// Another node, or this one before it was restarted, was told the network that an SMS goes by.
 async fn look_up_for_fallback<O: Owner>(app: &App, leg: &Leg<O>) {
-    if leg.attempt.channel == Channel::Chatapp
+    if O::may_fall_back(app, &leg.message, &leg.attempt)
         && let Some(number) = O::number(&leg.message)
     {
         networks::look_up(app, &Msisdn::stored(number.to_owned())).await;

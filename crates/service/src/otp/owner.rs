@@ -76,13 +76,16 @@ impl Owner for Otp {
         is_number(&challenge.recipient).then_some(challenge.recipient.as_str())
     }
 
-    fn after(app: &App, challenge: &Challenge, attempt: &Attempt, _: &Failure) -> Then {
+    fn may_fall_back(app: &App, challenge: &Challenge, attempt: &Attempt) -> bool {
         let is_current = challenge.attempt == attempt.id;
-        let can_fall_back = challenge.falls_back() && challenge.is_open(app.now());
+        is_current && challenge.falls_back() && challenge.is_open(app.now())
+    }
+
+    fn after(app: &App, challenge: &Challenge, attempt: &Attempt, _: &Failure) -> Then {
         let to = recipient(challenge);
         let account = challenge.account.as_str();
         let leads = |number| app.carriers.leads(Channel::Sms, account, number);
-        if !is_current || !can_fall_back {
+        if !Self::may_fall_back(app, challenge, attempt) {
             return Then::End;
         }
         let is_elsewhere = challenge.fallback.is_promised() && app.config.database.is_shared();

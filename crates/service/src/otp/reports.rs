@@ -7,7 +7,7 @@ use ::store::{Error, WriteSet};
 use super::{Challenge, Otp, Reason, Status, events, store as sql};
 use crate::app::{App, Heard, Reaction};
 use crate::carriers::Channel;
-use crate::dispatch::{self, Attempt, Failure, Owner};
+use crate::dispatch::{self, Attempt, Failure, Owner, State};
 use crate::kit::id::ChallengeId;
 
 /// What the button sends back: the upstream's own word.
@@ -27,9 +27,12 @@ pub async fn report(app: &App, heard: &Heard<'_>) -> Result<Option<Reaction>, Er
     // Under nothing of ours it is a message like any other.
     let Some(challenge) = reported(app, heard).await? else { return Ok(Some(reaction)) };
     reaction.button = Some(BUTTON);
-    if challenge.is_open(app.now()) {
-        if let Some(attempt) = dispatch::attempt(app, heard.account, &challenge.attempt).await? {
-            settle(app, &mut reaction.set, &attempt);
+    let attempt = dispatch::attempt(app, heard.account, &challenge.attempt).await?;
+    // What is in a node's hand is judged by what the carrier says of it.
+    let in_hand = |it: &Attempt| it.state == State::Sending && app.now() < it.lease_until;
+    if challenge.is_open(app.now()) && !attempt.as_ref().is_some_and(in_hand) {
+        if let Some(attempt) = &attempt {
+            settle(app, &mut reaction.set, attempt);
         }
         let reason = Reason::ReportedByUser;
         sql::close(&mut reaction.set, &challenge, Status::Failed, Some(reason));
@@ -38,15 +41,17 @@ pub async fn report(app: &App, heard: &Heard<'_>) -> Result<Option<Reaction>, Er
     Ok(Some(reaction))
 }
 
-/// What is held for the last attempt is spent where the button was under it, and is given back
-/// where that is an SMS of which nobody knows.
+/// What is held for the last attempt is given back where it never went out, or is an SMS of which
+/// nobody knows. Of the chat-app, where the button is, it is spent.
 fn settle(app: &App, set: &mut WriteSet, attempt: &Attempt) {
-    match attempt.channel {
-        _ if !attempt.state.is_held() => {}
-        Channel::Chatapp => drop(dispatch::arrived::<Otp>(app, set, attempt)),
-        Channel::Sms | Channel::Email => {
-            dispatch::give_back::<Otp>(app, set, attempt, &Failure::silence());
-        }
+    let give_back = |set: &mut WriteSet, why: &Failure| {
+        dispatch::give_back::<Otp>(app, set, attempt, why);
+    };
+    match (attempt.state, attempt.channel) {
+        (state, _) if !state.is_held() => {}
+        (State::Queued, _) => give_back(set, &Failure::expired()),
+        (_, Channel::Chatapp) => drop(dispatch::arrived::<Otp>(app, set, attempt)),
+        (_, Channel::Sms | Channel::Email) => give_back(set, &Failure::silence()),
     }
 }
 

@@ -307,15 +307,15 @@ async fn begin(
     claim: &Claim,
     past: Past,
 ) -> Result<Recorded, Error> {
-    let now = app.now();
     let (channel, fallback) = first_channel(app, account, order, &past);
     if fallback {
+        dispatch::look_up(app, &order.to).await;
         // Nothing is recorded that waits for a carrier in vain.
         if !dispatch::is_reached(app, &account.id, &order.to).await {
             return Err(Error::OutOfReach);
         }
-        dispatch::look_up(app, &order.to).await;
     }
+    let now = app.now();
     let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use clock::Millis;
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
 use utoipa::ToSchema;
@@ -174,17 +175,33 @@ async fn reply_from_handset(
     let request = Repeatable::by_tenant(&account.id, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let id = HandsetReplyId::new(&app.clock);
+        // What cannot be tapped uses no key up.
+        replies::check(handsets, account, &phone, &said).await?;
         claim_it(&app, &account.id, &claim, &id).await?;
-        Ok((id, app.now()))
+        Ok(Claimed { id, at: app.now(), is_repeat: false })
     };
     // It may have been claimed and not sent: the door knows what it has.
-    let again = async |seen: Seen| Ok((HandsetReplyId::stored(seen.object_id), seen.created_at));
+    let again = async |seen: Seen| {
+        let id = HandsetReplyId::stored(seen.object_id);
+        Ok(Claimed { id, at: seen.created_at, is_repeat: true })
+    };
     let once = idempotency::once(&app, request, fresh, again).await?;
-    let (id, at) = once.answer();
+    let Claimed { id, at, is_repeat } = once.answer();
     let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at: *at };
-    replies::send(&app, handsets, account, reply).await?;
+    match replies::send(&app, handsets, account, reply).await {
+        // The handset has forgotten the prompt since.
+        Err(Fault::NoPrompt) if *is_repeat => {}
+        done => done?,
+    }
     let view = ReplyView { accepted: true, channel: channel.as_str() };
     Ok(once.map(|_| Json(view)).into_response())
+}
+
+/// A reply that its key stands for.
+struct Claimed {
+    id: HandsetReplyId,
+    at: Millis,
+    is_repeat: bool,
 }
 
 /// The key stands for the reply before there is one: a repeat then sends it, and once.

@@ -79,6 +79,21 @@ impl From<NotNow> for Fault {
     }
 }
 
+/// Whether a phone can do that.
+///
+/// # Errors
+/// See [`Fault`].
+pub(super) async fn check(
+    handsets: &Handsets,
+    account: &Account,
+    phone: &Msisdn,
+    said: &Said,
+) -> Result<(), Fault> {
+    let Said::Button(button) = said else { return Ok(()) };
+    let received = handsets.messages(account.id.as_str(), phone.e164()).await?;
+    tapped(&received, *button).map(drop).ok_or(Fault::NoPrompt)
+}
+
 /// Makes a phone answer.
 ///
 /// # Errors

@@ -109,9 +109,9 @@ impl Owner for Sms {
 
     /// Of the one whose answer was lost nobody knows; the copy alone was kept back.
     fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
-        attempt.resends > 0
-            && matches!(why.refusal, Some(Refusal::OptedOut | Refusal::Expired))
-            && why.state == State::Refused
+        let is_kept_back = matches!(why.refusal, Some(Refusal::OptedOut | Refusal::Expired));
+        let is_refused = why.state == State::Refused && (is_kept_back || is_passing(why));
+        attempt.resends > 0 && (is_refused || why.state == State::Expired)
     }
 
     /// There is no other way for an SMS.

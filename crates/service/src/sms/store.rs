@@ -46,10 +46,13 @@ const SHIFT: Sql = Sql("UPDATE sms_messages SET status = $1, error = $2, carrier
 const DROP_TEXT: Sql = Sql("UPDATE sms_messages SET text_sealed = NULL \
      WHERE account_id = $1 AND sms_id = $2 /*BULK*/");
 /// The newest message of each account to a number. Ids are in the order of time. An answer is not
-/// for who only tried; one of which nobody said what became of it may be answered.
+/// for who only tried, or waits to; one of which nobody said what became of it may be answered.
 const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.sms_id) FROM sms_messages m \
      WHERE m.recipient = $1 AND m.sms_id > $2 \
-     AND (m.status IN ('queued', 'submitted', 'delivered') \
+     AND (m.status IN ('submitted', 'delivered') \
+       OR (m.status = 'queued' AND EXISTS (SELECT 1 FROM attempts t \
+         WHERE t.account_id = m.account_id AND t.attempt_id = m.attempt_id \
+         AND t.state <> 'queued')) \
        OR (m.status = 'expired' AND m.error = 'no_receipt')) \
      AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = m.account_id AND a.env = $3) \
      GROUP BY m.account_id LIMIT $4");

@@ -4,6 +4,7 @@ use clock::{HOUR, MINUTE};
 use estafette::app::Env;
 use estafette::carriers::{Channel, Inbound};
 use serde_json::json;
+use store::{Sql, WriteSet, args};
 
 use super::{PATH, bring, counted, reply_by_sms, sms, texts};
 use crate::on_every_engine;
@@ -14,6 +15,7 @@ on_every_engine!(
     a_message_is_for_the_owner_of_the_number,
     else_for_who_wrote_last_within_72_hours,
     who_only_tried_to_write_is_not_answered,
+    who_waits_to_write_is_not_answered,
     a_reply_finds_whoever_wrote_whatever_way_the_passcode_took_since,
     a_stop_counts_after_the_passcode_fell_back_to_sms,
     a_shared_number_is_decided_among_its_owners,
@@ -89,6 +91,27 @@ async fn who_only_tried_to_write_is_not_answered(world: &World) {
     }
     bring(world, &[sms(world, "2", (&phone("5678"), "36180"), "what is this?")]).await.unwrap();
     assert_eq!(texts(&ada).await, ["what is this?"]);
+}
+
+async fn who_waits_to_write_is_not_answered(world: &World) {
+    let (ada, eve) = (world.sender("ada").await, world.sender("eve").await);
+    let to = phone("5678");
+    for tenant in [&ada, &eve] {
+        let sent = tenant.text(json!({"to": to, "text": "hi"})).await.ok();
+        tenant.sms_until(sent.word("id"), "delivered").await;
+    }
+    bring(world, &[sms(world, "1", (&to, "36180"), "to the last one")]).await.unwrap();
+    assert_eq!(texts(&eve).await, ["to the last one"], "control");
+    // As if no carrier had taken Eve's yet.
+    let db = world.app(ada.env).await.db.clone();
+    let mut set = WriteSet::of("story");
+    let eves = || args![eve.account_id.as_str()];
+    set.push(Sql("UPDATE sms_messages SET status = 'queued' WHERE account_id = $1"), eves());
+    set.push(Sql("UPDATE attempts SET state = 'queued' WHERE account_id = $1"), eves());
+    db.commit(set).await.unwrap();
+    bring(world, &[sms(world, "2", (&to, "36180"), "STOP")]).await.unwrap();
+    assert_eq!(texts(&ada).await, ["STOP"]);
+    assert_eq!(texts(&eve).await.len(), 1);
 }
 
 async fn a_reply_finds_whoever_wrote_whatever_way_the_passcode_took_since(world: &World) {

@@ -177,8 +177,8 @@ impl Inner {
         };
         let until = match place {
             // Without it, all that went out before it went out in vain.
-            Place::Rest => message.valid_until,
-            Place::Whole | Place::First => message.valid_until.min(self.clock.now() + patience_ms),
+            Place::Rest if !is_passcode => message.valid_until,
+            _ => message.valid_until.min(self.clock.now() + patience_ms),
         };
         let submission = Submission {
             key: Key {

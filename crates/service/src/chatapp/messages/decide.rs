@@ -106,7 +106,8 @@ impl Owner for Chatapp {
     ) {
         match news {
             News::Accepted { .. } => rise(app, set, message, Status::Sent),
-            News::Unknown => drop_content(set, message),
+            // Whoever has it in hand may find that it did not go out.
+            News::Unknown => {}
             News::Delivered { .. } => {
                 rise(app, set, message, Status::Sent);
                 rise(app, set, message, Status::Delivered);

@@ -39,9 +39,13 @@ const SHIFT: Sql = Sql("UPDATE chatapp_messages SET status = $1, error = $2, car
      AND recipient || '' = $9");
 const DROP_CONTENT: Sql = Sql("UPDATE chatapp_messages SET content_sealed = NULL \
      WHERE account_id = $1 AND message_id = $2");
-/// The newest message of each account to a number. An answer is not for who only tried.
+/// The newest message of each account to a number. An answer is not for who only tried,
+/// or waits to.
 const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.message_id) FROM chatapp_messages m \
      WHERE m.recipient = $1 AND m.message_id > $2 AND m.status <> 'failed' \
+     AND (m.status <> 'submitted' OR EXISTS (SELECT 1 FROM attempts t \
+       WHERE t.account_id = m.account_id AND t.attempt_id = m.attempt_id \
+       AND t.state <> 'queued')) \
      AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = m.account_id AND a.env = $3) \
      GROUP BY m.account_id LIMIT $4");
 

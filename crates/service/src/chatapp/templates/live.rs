@@ -174,7 +174,7 @@ impl<'a> Upstream<'a> {
         if template.provider_id.is_empty() {
             match self.sync(&mut template).await {
                 Ok(true) => {}
-                Ok(false) | Err(Error::Differs { .. }) => return Ok(()),
+                Ok(false) | Err(Error::Differs { .. } | Error::Unfit) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -206,23 +206,27 @@ impl<'a> Upstream<'a> {
             let (name, language) = (template.name.clone(), template.language.clone());
             return Err(Error::Differs { name, language });
         }
-        if may_differ && !listed.is_gone() {
-            take_over_parts(template, &listed)?;
+        let is_fit = !may_differ || listed.is_gone() || take_over_parts(template, &listed);
+        if is_unknown && !is_fit {
+            return Err(Error::Unfit);
         }
         take_over(template, &listed);
+        if !is_fit {
+            hear_of(template, "REJECTED", Some(Error::Unfit.to_string()));
+        }
         Ok(true)
     }
 }
 
-/// What the upstream shows is what people read.
-fn take_over_parts(template: &mut Template, Listed { contents, .. }: &Listed) -> Result<(), Error> {
+/// What the upstream shows is what people read; `false` = values alone do not fill it.
+fn take_over_parts(template: &mut Template, Listed { contents, .. }: &Listed) -> bool {
     if !contents.is_fillable {
-        return Err(Error::Unfit);
+        return false;
     }
     template.body = contents.body.clone().unwrap_or_default();
     template.footer.clone_from(&contents.footer);
     template.buttons.clone_from(&contents.buttons);
-    Ok(())
+    true
 }
 
 /// What a template of an account is called where it is sent from.

@@ -132,8 +132,7 @@ fn open_files() -> Option<Finding> {
     None
 }
 
-/// Free space where the data is, or will be.
-/// The disk of the database; where a server has that, of what is beside it.
+/// Free space on the disk of the database; where a server has that, on the disk of what is beside it.
 fn disk(config: &Config) -> Option<Finding> {
     let database = wiring::database_file(config);
     let folder = database.as_deref().and_then(Path::parent).unwrap_or(&config.data_dir);
@@ -142,7 +141,10 @@ fn disk(config: &Config) -> Option<Finding> {
     let disk = statvfs(there).ok()?;
     let free_mib = disk.f_bavail.saturating_mul(disk.f_frsize) / MIB;
     let found = format!("{free_mib} MiB free");
-    let remedy = "make room: a full disk refuses every write, and loses none that was answered";
+    let remedy = match database {
+        Some(_) => "make room: a full disk refuses every write, and loses none that was answered",
+        None => "make room: what people attach to tickets is kept there",
+    };
     Some(match free_mib {
         ..TOO_LITTLE if database.is_some() => Finding::fault("disk", found, remedy),
         ..LITTLE => Finding::warning("disk", found, remedy),

@@ -29,6 +29,9 @@ const GIVE_UP: Duration = Duration::from_secs(4);
 const SLACK_MS: i64 = 30_000;
 /// How long a node keeps a slot whose connection fails. Others may reach the centre.
 const TRIES_FOR: Duration = Duration::from_mins(1);
+/// The same where the carrier refuses the login, which other nodes have, too: one that is asked for
+/// too often gets locked.
+const REFUSED_FOR: Duration = Duration::from_mins(10);
 /// How long it then leaves the slot to them: the lease ends after half of it.
 const LEAVES_FOR: Duration = Duration::from_secs(10);
 /// Another node has it.
@@ -47,13 +50,12 @@ async fn keep_of(app: &App, lane: &Lane) {
     let mut turns = Turns::default();
     while !binds.is_closed() {
         let begin = Instant::now();
-        // A login that is refused here is refused elsewhere, and asked for too often locks it.
-        let failing = &binds.failing() - &binds.refused();
-        for slot in turns.over(app, &failing, begin) {
+        let ill = Ill { failing: binds.failing(), refused: binds.refused() };
+        for slot in turns.over(app, &ill, begin) {
             tracing::warn!(
                 carrier,
                 slot,
-                "the bind has been failing for a minute; left to other nodes"
+                "the bind has been failing for long; left to other nodes"
             );
             slots.held.remove(&slot);
             binds.hold(&slots);
@@ -82,6 +84,13 @@ async fn keep_of(app: &App, lane: &Lane) {
     }
 }
 
+/// The slots held here whose connection fails.
+struct Ill {
+    failing: BTreeSet<i64>,
+    /// Those of them whose login is refused.
+    refused: BTreeSet<i64>,
+}
+
 /// Whose turn it is with slots whose connection fails here.
 #[derive(Default)]
 struct Turns {
@@ -91,18 +100,20 @@ struct Turns {
 
 impl Turns {
     /// The slots that are to be left to other nodes from now on.
-    fn over(&mut self, app: &App, failing: &BTreeSet<i64>, now: Instant) -> Vec<i64> {
-        if app.config.database.is_shared() { self.look(failing, now) } else { Vec::new() }
+    fn over(&mut self, app: &App, ill: &Ill, now: Instant) -> Vec<i64> {
+        if app.config.database.is_shared() { self.look(ill, now) } else { Vec::new() }
     }
 
-    fn look(&mut self, failing: &BTreeSet<i64>, now: Instant) -> Vec<i64> {
+    fn look(&mut self, Ill { failing, refused }: &Ill, now: Instant) -> Vec<i64> {
         self.left_until.retain(|_, until| *until > now);
         self.failing_since.retain(|slot, _| failing.contains(slot));
         for slot in failing {
             self.failing_since.entry(*slot).or_insert(now);
         }
-        let is_over = |since: &Instant| now.duration_since(*since) >= TRIES_FOR;
-        let over = self.failing_since.iter().filter(|(_, since)| is_over(since));
+        let patience = |slot| if refused.contains(slot) { REFUSED_FOR } else { TRIES_FOR };
+        let is_over =
+            |(slot, since): &(&i64, &Instant)| now.duration_since(**since) >= patience(*slot);
+        let over = self.failing_since.iter().filter(is_over);
         let over: Vec<i64> = over.map(|(slot, _)| *slot).collect();
         for slot in &over {
             self.failing_since.remove(slot);
@@ -215,16 +226,20 @@ async fn close_of(app: &App, lane: &Lane) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeSet, Duration, Instant, LEAVES_FOR, TRIES_FOR, Turns};
+    use super::{BTreeSet, Duration, Ill, Instant, LEAVES_FOR, REFUSED_FOR, TRIES_FOR, Turns};
 
     #[test]
     fn a_bind_that_fails_for_a_minute_is_left_to_others_for_a_moment() {
         let mut turns = Turns::default();
         let (begin, second) = (Instant::now(), Duration::from_secs(1));
-        let (none, both) = (BTreeSet::new(), BTreeSet::from([0, 1]));
+        let ill = |failing: &[i64], refused: &[i64]| Ill {
+            failing: failing.iter().copied().collect(),
+            refused: refused.iter().copied().collect(),
+        };
+        let (none, both) = (ill(&[], &[]), ill(&[0, 1], &[]));
         assert!(turns.look(&both, begin).is_empty());
         // The first one stood again for a moment.
-        assert!(turns.look(&BTreeSet::from([1]), begin + 30 * second).is_empty());
+        assert!(turns.look(&ill(&[1], &[]), begin + 30 * second).is_empty());
         assert!(turns.look(&both, begin + TRIES_FOR - second).is_empty());
         assert_eq!(turns.look(&both, begin + TRIES_FOR), [1]);
         assert!(turns.left_until.contains_key(&1));
@@ -232,5 +247,10 @@ mod tests {
         assert!(turns.left_until.contains_key(&1));
         assert!(turns.look(&none, begin + TRIES_FOR + LEAVES_FOR).is_empty());
         assert!(turns.left_until.is_empty());
+        // A login that is refused is not asked for everywhere.
+        let (refused, again) = (ill(&[0], &[0]), begin + REFUSED_FOR);
+        assert!(turns.look(&refused, again).is_empty());
+        assert!(turns.look(&refused, again + TRIES_FOR).is_empty());
+        assert_eq!(turns.look(&refused, again + REFUSED_FOR), [0]);
     }
 }
