@@ -238,9 +238,9 @@ async fn old_news_of_a_template_change_nothing(world: &World, upstream: &CloudAp
     tell("APPROVED", now_s - 7 * 86_400).await;
     stands("REJECTED").await.expect("repeats come for a week");
     // What could not be taken in when it was said counts in the order in which it was said.
-    world.advance(1_800_000).await;
-    tell("REINSTATED", now_s + 300).await;
+    world.advance(300_000).await;
+    tell("REINSTATED", now_s + 100).await;
     stands("APPROVED").await.expect("it is back");
-    tell("PAUSED", now_s + 600).await;
+    tell("PAUSED", now_s + 200).await;
     stands("REJECTED").await.expect("the newer news, though both came late");
 }
