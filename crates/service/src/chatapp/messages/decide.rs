@@ -106,8 +106,6 @@ impl Owner for Chatapp {
     ) {
         match news {
             News::Accepted { .. } => rise(app, set, message, Status::Sent),
-            // Whoever has it in hand may find that it did not go out.
-            News::Unknown => {}
             News::Delivered { .. } => {
                 rise(app, set, message, Status::Sent);
                 rise(app, set, message, Status::Delivered);
@@ -119,8 +117,9 @@ impl Owner for Chatapp {
             }
             News::Over(over) if Self::keeps_price(attempt, &over.why) => {}
             News::Over(over) => fail(app, set, message, &over.why),
-            // It stays submitted, and no other leg ever takes its place.
-            News::Retry { .. } | News::Owed(_) => {}
+            // It stays submitted, and no other leg ever takes its place. Of unknown fate, whoever has
+            // it in hand may find that it did not go out.
+            News::Unknown | News::Retry { .. } | News::Owed(_) => {}
         }
     }
 }
@@ -160,13 +159,6 @@ fn rise(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
         (&message.account, message.id.as_str(), message.event_count);
     let note = Note { account, kind, object_id, sequence, state: &state };
     events::note_shown(app, set, note, || view::json(message));
-}
-
-/// It is never sent again, so nobody needs what it says.
-fn drop_content(set: &mut WriteSet, message: &mut Message) {
-    if message.content_sealed.take().is_some() {
-        sql::drop_content(set, message);
-    }
 }
 
 fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {

@@ -37,8 +37,6 @@ const SHIFT: Sql = Sql("UPDATE chatapp_messages SET status = $1, error = $2, car
      charged_credits = $4, updated_at = $5, event_count = event_count + 1, \
      content_sealed = NULL WHERE account_id = $6 AND message_id = $7 AND event_count = $8 \
      AND recipient || '' = $9");
-const DROP_CONTENT: Sql = Sql("UPDATE chatapp_messages SET content_sealed = NULL \
-     WHERE account_id = $1 AND message_id = $2");
 /// The newest message of each account to a number. An answer is not for who only tried,
 /// or waits to.
 const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.message_id) FROM chatapp_messages m \
@@ -145,10 +143,6 @@ pub(super) fn shift(set: &mut WriteSet, message: &Message) {
         &message.recipient
     ];
     set.guard(SHIFT, args, STALE);
-}
-
-pub(super) fn drop_content(set: &mut WriteSet, message: &Message) {
-    set.push(DROP_CONTENT, args![&message.account, &message.id]);
 }
 
 /// See [`super::sent_to`].

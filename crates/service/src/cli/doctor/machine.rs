@@ -132,7 +132,7 @@ fn open_files() -> Option<Finding> {
     None
 }
 
-/// Free space on the disk of the database; where a server has that, on the disk of what is beside it.
+/// Free space on the disk of the database; where a server has that, of what is beside it.
 fn disk(config: &Config) -> Option<Finding> {
     let database = wiring::database_file(config);
     let folder = database.as_deref().and_then(Path::parent).unwrap_or(&config.data_dir);

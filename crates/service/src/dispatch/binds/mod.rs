@@ -110,9 +110,10 @@ impl Turns {
         for slot in failing {
             self.failing_since.entry(*slot).or_insert(now);
         }
-        let patience = |slot| if refused.contains(slot) { REFUSED_FOR } else { TRIES_FOR };
-        let is_over =
-            |(slot, since): &(&i64, &Instant)| now.duration_since(**since) >= patience(*slot);
+        let is_over = |(slot, since): &(&i64, &Instant)| {
+            let patience = if refused.contains(*slot) { REFUSED_FOR } else { TRIES_FOR };
+            now.duration_since(**since) >= patience
+        };
         let over = self.failing_since.iter().filter(is_over);
         let over: Vec<i64> = over.map(|(slot, _)| *slot).collect();
         for slot in &over {
@@ -226,7 +227,7 @@ async fn close_of(app: &App, lane: &Lane) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeSet, Duration, Ill, Instant, LEAVES_FOR, REFUSED_FOR, TRIES_FOR, Turns};
+    use super::{Duration, Ill, Instant, LEAVES_FOR, REFUSED_FOR, TRIES_FOR, Turns};
 
     #[test]
     fn a_bind_that_fails_for_a_minute_is_left_to_others_for_a_moment() {

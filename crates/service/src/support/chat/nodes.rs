@@ -21,6 +21,8 @@ use crate::support::Side;
 const ALIVE_MS: i64 = 15_000;
 /// How often it says so.
 const BEAT: Duration = Duration::from_secs(4);
+/// A beat that is later than this: others may have taken us for dead, and left us nothing.
+const LAPSE: Duration = Duration::from_secs(12);
 /// By how much the clocks of two nodes differ at most, milliseconds.
 const CLOCKS_DIFFER_MS: i64 = 3_000;
 /// A node that is not gone.
@@ -177,9 +179,10 @@ impl Neighbour {
         if since.is_some_and(|since| since < BEAT) || app.sockets.is_empty() {
             return Ok(());
         }
-        // By the clock that others judge by: it may have been set, or this machine have slept.
+        // Also by the clock that others judge by: it may have been set, or this machine have slept.
         let is_late = |until: Millis| until - CLOCKS_DIFFER_MS <= app.now();
-        let has_lapsed = self.alive_until.is_some_and(is_late);
+        let has_lapsed =
+            since.is_some_and(|since| since > LAPSE) || self.alive_until.is_some_and(is_late);
         let alive_until = app.now() + ALIVE_MS;
         let mut set = WriteSet::of("chat");
         set.push(sql::LIVE_ON, args![app.node, alive_until]);
