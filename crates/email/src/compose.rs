@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mail_builder::MessageBuilder;
 use mail_builder::headers::address::{Address as Written, EmailAddress};
 use mail_builder::headers::content_type::ContentType;
@@ -18,6 +20,8 @@ use crate::Mailbox;
 pub const LONGEST_HEADER_NAME: usize = 76;
 /// Longest value of a header, and longest subject, bytes (RFC 5322 §2.1.1).
 pub const LONGEST_VALUE: usize = 998;
+/// Bytes in an encoded word: with them it has 72 of the 75 that it may have (RFC 2047 §2).
+const MOST_OF_A_WORD: usize = 45;
 /// Longest media type, with its parameters, bytes.
 const LONGEST_TYPE: usize = 200;
 /// Longest name of an attachment, characters.
@@ -196,10 +200,16 @@ pub fn compose(draft: Draft) -> Vec<u8> {
     if let Some(reply_to) = draft.reply_to {
         message = message.reply_to(written(reply_to));
     }
-    message = message.subject(Text::new(draft.subject));
+    message = if has_encoded_word(&draft.subject) {
+        message.header("Subject", Raw::new(in_words(&draft.subject)))
+    } else {
+        message.subject(Text::new(draft.subject))
+    };
     for (name, value) in draft.headers {
         message = if is_plain(&value) {
             message.header(name, Raw::new(value))
+        } else if has_encoded_word(&value) {
+            message.header(name, Raw::new(in_words(&value)))
         } else {
             message.header(name, Text::new(value))
         };
@@ -208,6 +218,18 @@ pub fn compose(draft: Draft) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.body(body).serialize(&mut bytes);
     bytes
+}
+
+/// A value that readers show as it is, although it looks like an encoded word: as such words itself
+/// (RFC 2047 §2), which are put together without the blanks between them.
+fn in_words(value: &str) -> String {
+    let (mut words, mut rest) = (Vec::new(), value);
+    while !rest.is_empty() {
+        let (word, behind) = rest.split_at(rest.floor_char_boundary(MOST_OF_A_WORD));
+        words.push(format!("=?utf-8?B?{}?=", STANDARD.encode(word)));
+        rest = behind;
+    }
+    words.join(" ")
 }
 
 fn written(mailbox: Mailbox) -> Written<'static> {

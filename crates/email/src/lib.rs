@@ -6,6 +6,7 @@ mod address;
 pub mod compose;
 pub mod dkim;
 pub mod keys;
+mod parsed;
 pub mod read;
 pub mod report;
 pub mod status;

@@ -1,6 +1,8 @@
 //! Messages as a reader sees them.
 
-use mail_parser::{Address, MessageParser, MimeHeaders, PartType};
+use mail_parser::{Address, MimeHeaders, PartType};
+
+use crate::parsed;
 
 /// A message, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct File {
 /// Reads a message; `None` when it is none.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Message> {
-    let message = MessageParser::default().parse(bytes)?;
+    let message = parsed::parse(bytes)?;
     let part = |ids: &[u32], is_html: bool| {
         let parts = ids.iter().filter_map(|id| message.parts.get(usize::try_from(*id).ok()?));
         let mut fitting = parts.filter_map(|part| match &part.body {

@@ -1,7 +1,8 @@
 //! Reports that come back: delivery status notifications (RFC 3464) and complaints (RFC 5965, ARF).
 
-use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
+use mail_parser::{Message, MimeHeaders, PartType};
 
+use crate::parsed;
 use crate::status::Enhanced;
 
 /// Most bytes of a diagnostic that are kept.
@@ -95,7 +96,7 @@ impl Action {
 /// Reads a report; `None` when a message is none.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Report> {
-    let message = MessageParser::default().parse(bytes)?;
+    let message = parsed::parse(bytes)?;
     if let Some(text) = part(&message, "delivery-status") {
         let outcomes: Vec<Outcome> = groups(&text).iter().skip(1).filter_map(outcome).collect();
         return (!outcomes.is_empty()).then_some(Report::Delivery(outcomes));

@@ -147,11 +147,16 @@ fn a_link_is_no_encoded_word() {
     let (raw, _) = through(draft);
     assert!(raw.contains(&link), "{raw}");
     for word in ["=?utf-8?B?YWJj?=", "=?utf-8?B?YQ==?=", "=?utf-8?Q?x=?="] {
-        let value = format!("{word} {}", "x".repeat(80));
-        let mut draft = self::draft();
-        draft.headers = vec![("X-Word".into(), value.clone())];
-        let (raw, _) = through(draft);
-        assert!(!raw.replace("\r\n", "").contains(&value), "{raw}");
+        for more in [String::new(), "x".repeat(80), "é".repeat(300)] {
+            let value = format!("{word} {more}").trim().to_owned();
+            let mut draft = self::draft();
+            draft.headers = vec![("X-Word".into(), value.clone())];
+            draft.subject.clone_from(&value);
+            let (raw, read) = through(draft);
+            assert!(!raw.replace("\r\n", "").contains(&value), "{raw}");
+            assert!(raw.lines().all(|line| line.len() <= 78), "{raw}");
+            assert_eq!(read.subject, value, "people read what was given");
+        }
     }
 }
 

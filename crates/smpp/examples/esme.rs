@@ -89,6 +89,7 @@ fn submission(key: String, message: Message, clock: &Clock) -> Submission<String
         lane: Lane::Normal,
         follows: false,
         expires_at,
+        valid_until: None,
     }
 }
 

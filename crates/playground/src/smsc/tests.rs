@@ -60,6 +60,7 @@ impl Line {
             segments: 1,
             lane,
             expires_at,
+            valid_until: None,
         };
         self.link.submit(submission).await
     }

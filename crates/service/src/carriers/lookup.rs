@@ -127,10 +127,8 @@ impl Lookup {
         match tokio::time::timeout(self.wait, asked).await {
             Ok(Ok(true)) => Asked::Answered,
             Ok(_) => Asked::Failed,
-            Err(_) => {
-                inner.failed();
-                Asked::Late
-            }
+            // It goes on, and says by itself how it ends.
+            Err(_) => Asked::Late,
         }
     }
 }
@@ -209,8 +207,9 @@ impl Inner {
         let digest = self.digest(number);
         let mut memory = self.memory();
         (memory.failures, memory.rests_until) = (0, None);
-        memory.known.insert(digest, Known { network, until });
-        memory.order.push_back(digest);
+        if memory.known.insert(digest, Known { network, until }).is_none() {
+            memory.order.push_back(digest);
+        }
         while memory.order.len() > self.settings.cache_numbers {
             if let Some(oldest) = memory.order.pop_front() {
                 memory.known.remove(&oldest);

@@ -20,6 +20,7 @@ use crate::message::{Message, Operation};
 use crate::pdu::{Bind, BindKind};
 use crate::session::{Ended, SessionSettings};
 use crate::status::Status;
+use crate::validity;
 use crate::wire::{COctets, EncodeError};
 
 pub use delivery::{Delivery, News};
@@ -122,9 +123,21 @@ pub struct Submission<K> {
     pub follows: bool,
     /// From when on it is not to be written any more.
     pub expires_at: Millis,
+    /// Until when it is valid, where the centre is told what is left of that when it is written.
+    pub valid_until: Option<Millis>,
 }
 
 impl<K> Submission<K> {
+    /// The message as it is written now.
+    fn written(&self, now: Millis) -> Message {
+        let mut message = self.message.clone();
+        if let Some(until) = self.valid_until {
+            let left_s = (until - now).max(0) / 1_000;
+            message.validity_period = validity::relative(u32::try_from(left_s).unwrap_or(u32::MAX));
+        }
+        message
+    }
+
     /// Whether its sender may have it back to try again later: it neither follows what is out, nor
     /// does somebody wait for it.
     fn may_go_back(&self) -> bool {

@@ -297,7 +297,7 @@ impl<K: Send + 'static> Runner<K> {
             job.throttled = job.throttled.or(self.throttled_with);
             return job.give_up(NotSent::Expired);
         }
-        match session.send(now, key, submission.operation, submission.message.clone()) {
+        match session.send(now, key, submission.operation, submission.written(now)) {
             Ok(()) => {
                 self.pace.spend(submission.segments);
                 self.in_flight.insert(key, job);

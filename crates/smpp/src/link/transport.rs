@@ -2,14 +2,22 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::connection::Stream;
 use crate::session::{Ended, TlsFault};
+
+/// How long an address may take while there are others.
+const EACH: Duration = Duration::from_secs(3);
+/// Addresses of a name that are tried.
+const MOST: usize = 8;
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +43,26 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Connects to the first place that answers.
+/// Connects to the first place that answers. A name may have several addresses, of which one is
+/// silent: none but the last is waited for longer than [`EACH`].
 pub(super) async fn connect(places: &[Place], tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let mut ways = Vec::new();
     for place in places {
-        match open(place, tls).await {
+        match lookup_host((place.host.as_str(), place.port)).await.map_err(named) {
+            Ok(found) => ways.extend(found.take(MOST).map(|address| (place, address))),
+            Err(error) => failed = error,
+        }
+    }
+    let last = ways.len().saturating_sub(1);
+    for (number, (place, address)) in ways.into_iter().enumerate() {
+        let opening = open(place, address, tls);
+        let opened = if number == last {
+            opening.await
+        } else {
+            timeout(EACH, opening).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        };
+        match opened {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -82,8 +105,12 @@ fn fault(error: &rustls::Error) -> TlsFault {
     }
 }
 
-async fn open(place: &Place, tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
-    let tcp = TcpStream::connect((place.host.as_str(), place.port)).await.map_err(named)?;
+async fn open(
+    place: &Place,
+    address: SocketAddr,
+    tls: Option<&Tls>,
+) -> io::Result<Box<dyn Stream>> {
+    let tcp = TcpStream::connect(address).await?;
     // Requests are small and answered at once: waiting to fill packets costs most of the rate.
     tcp.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(tcp)) };

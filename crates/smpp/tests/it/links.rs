@@ -93,6 +93,7 @@ impl Line {
             lane,
             follows: false,
             expires_at: self.clock.now() + for_ms,
+            valid_until: None,
         }
     }
 
@@ -351,6 +352,7 @@ async fn closing_waits_for_answers_then_unbinds() {
         lane: Lane::Normal,
         follows: false,
         expires_at: NOW + 60_000,
+        valid_until: None,
     };
     assert_eq!(line.link.submit(late).await, Outcome::NotSent(NotSent::Closed));
 }

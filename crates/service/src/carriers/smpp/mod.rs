@@ -6,9 +6,9 @@ mod bound;
 mod link;
 mod news;
 mod parts;
+mod references;
 mod verdict;
 
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::smpp::{Lane as Urgency, Link, NotSent, Submission, message_id};
@@ -20,6 +20,7 @@ use super::{Carrier, Content, Door, Outbound, Outcome, Pace, Refusal};
 use crate::config::{self, MessageId};
 use bound::Bound;
 use parts::Part;
+use references::References;
 use verdict::{NOT_SENT, Verdict};
 
 pub use link::settings as link_settings;
@@ -61,8 +62,7 @@ struct Inner {
     link: ::smpp::LinkSettings,
     clock: Clock,
     door: Door,
-    /// What the parts of the last long message share.
-    reference: AtomicU16,
+    references: References,
     bound: Mutex<Bound>,
 }
 
@@ -78,7 +78,6 @@ impl Smpp {
         door: Door,
     ) -> Result<Self, String> {
         let link = link::settings(&settings)?;
-        // A node that starts again does not begin with the references of its last messages.
         let start = u16::try_from(clock.below(1 << 16)).unwrap_or(0);
         let inner = Inner {
             name: name.to_owned(),
@@ -86,7 +85,7 @@ impl Smpp {
             link,
             clock,
             door,
-            reference: AtomicU16::new(start),
+            references: References::begin_at(start),
             bound: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -102,8 +101,8 @@ impl Inner {
         let Some(link) = self.bound().least_busy() else {
             return refused(Refusal::Down, "no_bind");
         };
-        let reference = self.reference.fetch_add(1, Ordering::Relaxed);
-        let parts = match parts::of(&self.settings, message, reference, self.clock.now()) {
+        let reference = || self.references.next(message.to.as_str());
+        let parts = match parts::of(&self.settings, message, reference) {
             Ok(parts) => parts,
             Err((class, code)) => return refused(class, code),
         };
@@ -180,6 +179,7 @@ impl Inner {
             Place::Rest if !is_passcode => message.valid_until,
             _ => message.valid_until.min(self.clock.now() + patience_ms),
         };
+        let is_relative = self.settings.validity == config::ValidityForm::Relative;
         let submission = Submission {
             key: Key {
                 account_id: message.account_id.clone(),
@@ -193,6 +193,7 @@ impl Inner {
             lane,
             follows: place == Place::Rest,
             expires_at: until,
+            valid_until: is_relative.then_some(message.valid_until),
         };
         match link.submit(submission).await {
             // Its own time was over before its turn came, which says nothing of the carrier.

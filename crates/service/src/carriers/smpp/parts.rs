@@ -1,7 +1,6 @@
 //! A message as the centre gets it: its parts, with addresses, header and validity.
 
 use ::smpp::{Address, EsmClass, Message, Tlvs, tlv::tag, validity};
-use clock::Millis;
 use sms_text::{Concatenation, Encoding, Reference, Segments};
 
 use crate::carriers::{Outbound, Refusal};
@@ -23,12 +22,11 @@ pub(super) struct Part {
     pub(super) segments: u32,
 }
 
-/// The parts of a message.
+/// The parts of a message; `reference` is what several of them share.
 pub(super) fn of(
     settings: &Smpp,
     outbound: &Outbound,
-    reference: u16,
-    now: Millis,
+    reference: impl FnOnce() -> u16,
 ) -> Result<Vec<Part>, (Refusal, &'static str)> {
     let to = outbound.to.phone().ok_or((Refusal::BadRecipient, "no_phone"))?;
     let sender =
@@ -39,17 +37,15 @@ pub(super) fn of(
         destination: destination(settings, to.e164()),
         registered_delivery: RECEIPT,
         validity_period: match settings.validity {
-            ValidityForm::Relative => {
-                let left_s = (outbound.valid_until - now).max(0) / 1_000;
-                validity::relative(u32::try_from(left_s).unwrap_or(u32::MAX))
-            }
             ValidityForm::Absolute => validity::absolute(outbound.valid_until),
-            ValidityForm::Omit => smpp::COctets::default(),
+            // What is left when it is written, the link says.
+            ValidityForm::Relative | ValidityForm::Omit => smpp::COctets::default(),
         },
         ..Message::default()
     };
     let text = outbound.content.text().ok_or((Refusal::Permanent, "no_text"))?.expose();
     let (kind, segments) = segments(settings.long, text)?;
+    let reference = if segments.count() > 1 { reference() } else { 0 };
     Ok(cut(settings.long, &base, &segments, kind, reference))
 }
 
@@ -136,7 +132,7 @@ fn destination(settings: &Smpp, e164: &str) -> Address {
 
 #[cfg(test)]
 mod tests {
-    use clock::{DAY, Millis};
+    use clock::Millis;
     use smpp::{EsmClass, tlv::tag};
 
     use super::of;
@@ -167,7 +163,7 @@ mod tests {
             ("33612340000", 1, 1, "33612340000"),
             ("", 0, 0, ""),
         ] {
-            let parts = of(&usual, &outbound(sender, "hi"), 0, Millis(0)).unwrap();
+            let parts = of(&usual, &outbound(sender, "hi"), || 0).unwrap();
             let [part] = parts.as_slice() else { panic!("one part") };
             let source = &part.message.source;
             assert_eq!(
@@ -175,7 +171,7 @@ mod tests {
                 (ton, npi, value)
             );
             assert_eq!(part.message.destination.value.to_string(), "33612345678");
-            assert_eq!(part.message.validity_period.to_string(), "000000000500000R");
+            assert!(part.message.validity_period.is_empty(), "the link knows what is left");
             assert_eq!(part.message.registered_delivery, 1);
         }
         let odd = Smpp {
@@ -185,13 +181,13 @@ mod tests {
             validity: ValidityForm::Absolute,
             ..Smpp::default()
         };
-        let parts = of(&odd, &outbound("", "hi"), 0, Millis(DAY)).unwrap();
+        let parts = of(&odd, &outbound("", "hi"), || 0).unwrap();
         let message = &parts[0].message;
         assert_eq!((message.source.ton, message.destination.npi), (0, 9));
         assert_eq!(message.source.value.to_string(), "Carrier");
         assert_eq!(message.validity_period.to_string(), "700101000500000+");
         let silent = Smpp { validity: ValidityForm::Omit, ..Smpp::default() };
-        let parts = of(&silent, &outbound("", "hi"), 0, Millis(0)).unwrap();
+        let parts = of(&silent, &outbound("", "hi"), || 0).unwrap();
         assert!(parts[0].message.validity_period.is_empty());
     }
 
@@ -200,7 +196,7 @@ mod tests {
         let text = "é".repeat(200);
         let part = |long, at: usize| {
             let settings = Smpp { long, ..Smpp::default() };
-            let mut parts = of(&settings, &outbound("A", &text), 0x1234, Millis(0)).unwrap();
+            let mut parts = of(&settings, &outbound("A", &text), || 0x1234).unwrap();
             (parts.len(), parts.swap_remove(at))
         };
         let (count, udh8) = part(LongText::Udh8, 1);
@@ -222,7 +218,7 @@ mod tests {
         let text = "a".repeat(1_530);
         for long in [LongText::Udh8, LongText::Udh16, LongText::Sar, LongText::Payload] {
             let settings = Smpp { long, ..Smpp::default() };
-            let parts = of(&settings, &outbound("A", &text), 7, Millis(0)).unwrap();
+            let parts = of(&settings, &outbound("A", &text), || 7).unwrap();
             let segments: u32 = parts.iter().map(|part| part.segments).sum();
             assert_eq!(segments, 10, "{long:?}");
         }

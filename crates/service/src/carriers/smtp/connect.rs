@@ -2,6 +2,7 @@
 //! only to this machine itself.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +10,17 @@ use std::time::Duration;
 use rustls::{CertificateError as Fault, ClientConfig, Error as TlsError};
 use smtp::{Client, Error, Transcript};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{BadRelay, RelayUrl};
 use crate::kit::outgoing;
+
+/// How long an address of a relay may take while there are others.
+const EACH: Duration = Duration::from_secs(3);
+/// Addresses of a relay that are tried.
+const MOST: usize = 8;
 
 /// A connection, encrypted or not.
 pub(super) type Stream = Box<dyn Both>;
@@ -84,8 +90,7 @@ impl Way {
         patience: Duration,
         transcript: &Transcript,
     ) -> Result<Client<Stream>, NoConnection> {
-        let tcp =
-            timeout(patience, TcpStream::connect((self.to.host.as_str(), self.to.port))).await;
+        let tcp = timeout(patience, reach(&self.to.host, self.to.port)).await;
         let tcp = tcp.map_err(|_elapsed| NoConnection::Silent(patience))?;
         let tcp = tcp.map_err(NoConnection::Unreachable)?;
         drop(tcp.set_nodelay(true));
@@ -158,6 +163,22 @@ fn fault(error: &io::Error) -> String {
         Some(other) => return other.to_string(),
     };
     says.to_owned()
+}
+
+/// Connects to the first address of a name that answers (RFC 5321 §5.1).
+async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.take(MOST).collect();
+    let last = addresses.len().saturating_sub(1);
+    for (number, address) in addresses.into_iter().enumerate() {
+        let patience = if number == last { Duration::MAX } else { EACH };
+        match timeout(patience, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failed = error,
+            Err(_elapsed) => failed = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failed)
 }
 
 #[cfg(test)]

@@ -117,8 +117,8 @@ impl Owner for Chatapp {
             }
             News::Over(over) if Self::keeps_price(attempt, &over.why) => {}
             News::Over(over) => fail(app, set, message, &over.why),
-            // It stays submitted, and no other leg ever takes its place. Of unknown fate, whoever has
-            // it in hand may find that it did not go out.
+            // It stays submitted, and no other leg ever takes its place. Who has one of unknown
+            // fate in hand may find that it did not go out.
             News::Unknown | News::Retry { .. } | News::Owed(_) => {}
         }
     }

@@ -74,7 +74,7 @@ async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answe
     let asked = found.filter(|session| session.attempt.is_some() && session.asks(heard.said_at));
     let Some(session) = asked else { return Ok(None) };
     // What was said long before it, and heard only now, was said about something else.
-    if heard.context.is_none() && heard.said_at < session.created_at - CLOCKS_DIFFER_MS {
+    if heard.context.is_none() && session.is_after(heard.said_at) {
         return Ok(None);
     }
     // Words in answer to another message are no answer to the prompt.
@@ -130,6 +130,11 @@ impl Session {
         said_at < self.created_at + LIFE_MS
     }
 
+    /// Whether it began after what is said then.
+    fn is_after(&self, said_at: Millis) -> bool {
+        said_at < self.created_at - CLOCKS_DIFFER_MS
+    }
+
     /// Whether a Yes or a No that is written then is about it.
     fn asks(&self, said_at: Millis) -> bool {
         self.status == Status::Active || self.can_be_answered(said_at)
@@ -155,13 +160,20 @@ fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Ver
     match answer {
         // A late Yes would open it otherwise.
         Answer::Stop if session.may_reopen() => Verdict::Ends(Reason::Stop),
-        Answer::Stop if session.is_open() && is_newest => Verdict::Ends(Reason::Stop),
+        // Also one that is heard after a later Yes: that one opens nothing either.
+        Answer::Stop if session.is_open() && !session.is_after(said_at) => {
+            Verdict::Ends(Reason::Stop)
+        }
         Answer::Stop => Verdict::Nothing,
         _ if !is_newest || !(session.is_open() || session.may_reopen()) => Verdict::Nothing,
         Answer::Yes => judge_yes(session, said_at, now),
         Answer::No => match session.shown_status(now) {
             Status::Pending => Verdict::Ends(Reason::Declined),
             Status::Active => Verdict::Ends(Reason::Withdrawn),
+            // It was said in time, and is heard when the time is over.
+            Status::Expired if session.consent_at.is_none() && session.can_be_answered(said_at) => {
+                Verdict::Ends(Reason::Declined)
+            }
             _ => Verdict::Heard,
         },
     }

@@ -237,16 +237,22 @@ impl Books {
         }
     }
 
-    /// The budget that one more send would exceed.
+    /// The budget that one more send would exceed: of several, one that was not told of yet.
     fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
         let own = self.accounts.get(account)?;
         let none = Figures::new();
-        places.iter().find_map(|place| {
+        let mut all = Vec::new();
+        for place in places {
             let exempt = own.places.get(&exempt_of(place)).map_or(&none, |own| &own.figures);
-            let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, exempt, now)?;
-            let bucket = span.bucket(now);
-            Some(Excess { place: place.clone(), span, bucket, counts, budget })
-        })
+            let Some(figures) = own.places.get(place).map(|own| &own.figures) else { continue };
+            all.extend(exceeded(figures, exempt, now).into_iter().flatten().map(|over| {
+                let Over { span, counts, budget } = over;
+                Excess { place: place.clone(), span, bucket: span.bucket(now), counts, budget }
+            }));
+        }
+        let is_told = |it: &Excess| own.told.contains(&(it.place.clone(), it.span, it.bucket));
+        let news = all.iter().position(|it| !is_told(it)).unwrap_or(0);
+        all.into_iter().nth(news)
     }
 }
 
@@ -374,7 +380,7 @@ impl Conversion {
 /// Authgear's published budgets: of a day the greater of 20 and 0.3 of the best of 14 days; of an
 /// hour the greatest of 3, a sixth of 0.2 of that best, and 0.2 of what was verified within it.
 /// What was exempt counts neither as sent nor as verified.
-fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
+fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> [Option<Over>; 2] {
     let of = |span: Span, back: i64| {
         let stretch = (span, span.bucket(now) - back);
         let Counts { sent, verified } = figures.get(&stretch).copied().unwrap_or_default();
@@ -392,10 +398,18 @@ fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> Option<(Span, C
         (Span::Day, least_of_day.max(best * 3 / 10)),
         (Span::Hour, least_of_hour.max(best / 30).max(verified / 5)),
     ];
-    budgets.into_iter().find_map(|(span, budget)| {
+    budgets.map(|(span, budget)| {
         let counts = of(span, 0);
-        (counts.unverified() >= budget).then_some((span, counts, budget))
+        (counts.unverified() >= budget).then_some(Over { span, counts, budget })
     })
+}
+
+/// A budget of a place that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Over {
+    span: Span,
+    counts: Counts,
+    budget: i64,
 }
 
 #[cfg(test)]

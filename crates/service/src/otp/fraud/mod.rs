@@ -66,9 +66,8 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     }
     let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
-    if is_blocking {
-        read_unless_since(app, &account.id, Millis(0)).await?;
-    }
+    // A process that has just started knows nothing of what was verified.
+    read_unless_since(app, &account.id, Millis(0)).await?;
     let places = places(order.to.country(), order.to.e164());
     let mut excess = app.conversion.claim(id, &places, now, is_blocking);
     if is_blocking && excess.is_some() {
