@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::answer::{Class, classify};
 use crate::salvage;
@@ -13,6 +14,11 @@ use crate::template::Category;
 const MOST_ITEMS: usize = 10_000;
 /// Longest id of a message, bytes.
 const MOST_ID_BYTES: usize = 512;
+/// Longest id of a number or a business account, bytes: each item has a copy of it.
+const MOST_NUMBER_BYTES: usize = 64;
+/// Brackets, colons and commas of a body that is read: tiny values take a hundred times their
+/// length in memory.
+const MOST_MARKS: usize = 400_000;
 
 /// One thing that is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +145,9 @@ pub struct Template {
 /// Reads a body; `None` = it is no JSON object. What of it cannot be read is left out.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
+    if body.iter().filter(|byte| b"[{:,".contains(byte)).count() > MOST_MARKS {
+        return None;
+    }
     let json: Value = match serde_json::from_slice(body) {
         Ok(json) => json,
         Err(_) => salvage::salvage(&String::from_utf8_lossy(body)),
@@ -147,6 +156,9 @@ pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
     let mut items = Vec::new();
     for entry in list(&json["entry"]) {
         for change in list(&entry["changes"]) {
+            if items.len() >= MOST_ITEMS {
+                break;
+            }
             let field = change["field"].as_str().unwrap_or_default();
             match field {
                 "messages" => of_messages(&mut items, &change["value"]),
@@ -169,15 +181,22 @@ pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
 #[must_use]
 pub fn business_accounts(body: &[u8]) -> Vec<String> {
     #[derive(Deserialize)]
-    struct Envelope {
-        entry: Vec<Entry>,
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        entry: Vec<Entry<'a>>,
     }
+    // Whoever sent it, nobody has proved yet: what is no short word is not even read.
     #[derive(Deserialize)]
-    struct Entry {
-        id: Value,
+    struct Entry<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
     }
-    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else { return Vec::new() };
-    let mut ids: Vec<String> = envelope.entry.iter().filter_map(|entry| word(&entry.id)).collect();
+    let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(body) else { return Vec::new() };
+    let short = |entry: &Entry<'_>| {
+        let text = Some(entry.id.get()).filter(|text| text.len() <= MOST_NUMBER_BYTES + 2)?;
+        word(&serde_json::from_str(text).ok()?)
+    };
+    let mut ids: Vec<String> = envelope.entry.iter().filter_map(short).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
@@ -197,6 +216,11 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
+/// The id of a number or a business account.
+fn short_word(value: &Value) -> Option<String> {
+    word(value).filter(|id| id.len() <= MOST_NUMBER_BYTES)
+}
+
 /// Seconds as a string or a number; some write milliseconds.
 fn instant(value: &Value) -> i64 {
     let seconds = word(value).and_then(|text| text.parse::<i64>().ok()).unwrap_or_default();
@@ -213,16 +237,17 @@ struct Number {
 
 impl Number {
     fn of(value: &Value) -> Self {
-        let said = |name: &str| word(&value["metadata"][name]).unwrap_or_default();
+        let said = |name: &str| short_word(&value["metadata"][name]).unwrap_or_default();
         Self { id: said("phone_number_id"), display: said("display_phone_number") }
     }
 }
 
 fn of_messages(items: &mut Vec<Item>, value: &Value) {
     let number = Number::of(value);
-    let statuses = list(&value["statuses"]).iter();
+    let room = MOST_ITEMS.saturating_sub(items.len());
+    let statuses = list(&value["statuses"]).iter().take(room);
     items.extend(statuses.filter_map(|it| status(&number, it)).map(Item::Status));
-    let messages = list(&value["messages"]).iter();
+    let messages = list(&value["messages"]).iter().take(room);
     items.extend(messages.filter_map(|it| message(&number, it)).map(Item::Message));
 }
 
@@ -273,7 +298,8 @@ fn message(number: &Number, value: &Value) -> Option<Message> {
 
 fn preferences(items: &mut Vec<Item>, value: &Value) {
     let number = Number::of(value);
-    let told = list(&value["user_preferences"]).iter();
+    let room = MOST_ITEMS.saturating_sub(items.len());
+    let told = list(&value["user_preferences"]).iter().take(room);
     items.extend(told.filter_map(|it| preference(&number, it)).map(Item::Preference));
 }
 
@@ -294,7 +320,7 @@ fn preference(number: &Number, value: &Value) -> Option<Preference> {
 
 fn account(entry: &Value, change: &Value) -> Option<Account> {
     Some(Account {
-        waba_id: word(&entry["id"])?,
+        waba_id: short_word(&entry["id"])?,
         field: word(&change["field"])?,
         event: word(&change["value"]["event"])?.chars().take(64).collect(),
     })
@@ -303,7 +329,7 @@ fn account(entry: &Value, change: &Value) -> Option<Account> {
 fn template(entry: &Value, value: &Value) -> Option<Template> {
     let reason = word(&value["reason"]).filter(|reason| reason != "NONE");
     Some(Template {
-        waba_id: word(&entry["id"])?,
+        waba_id: short_word(&entry["id"])?,
         name: word(&value["message_template_name"])?,
         language: word(&value["message_template_language"])?.replace('-', "_"),
         id: word(&value["message_template_id"])?,
@@ -334,6 +360,31 @@ mod tests {
             "changes": [{"field": "messages", "value": value}]}]})
         .to_string()
         .into_bytes()
+    }
+
+    #[test]
+    fn a_body_takes_no_more_memory_than_it_is_worth() {
+        let statuses = vec![json!({"id": "a", "status": "sent"}); 20_000];
+        let body = |number: &str| {
+            json!({"entry": [{"id": "1", "changes": [{"field": "messages", "value": {
+                "metadata": {"phone_number_id": number}, "statuses": statuses}}]}]})
+            .to_string()
+        };
+        let items = decode(body(&"a".repeat(1_000_000)).as_bytes()).unwrap();
+        assert_eq!(items.len(), 10_000);
+        let number = |item: &Item| match item {
+            Item::Status(status) => status.phone_number_id.clone(),
+            _ => unreachable!(),
+        };
+        assert_eq!(number(&items[0]), "", "that is no number's");
+        let items = decode(body("106540352242922").as_bytes()).unwrap();
+        assert_eq!(number(&items[9_999]), "106540352242922", "control");
+        let tiny = format!("{{\"entry\":[{{\"id\":[{}0]}}]}}", "{\"\":0},".repeat(400_000));
+        assert_eq!(decode(tiny.as_bytes()), None);
+        assert!(super::business_accounts(tiny.as_bytes()).is_empty());
+        let own =
+            json!({"entry": [{"id": "102"}, {"id": 103}, {"id": "x".repeat(65)}]}).to_string();
+        assert_eq!(super::business_accounts(own.as_bytes()), ["102", "103"]);
     }
 
     #[test]

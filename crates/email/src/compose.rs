@@ -20,8 +20,9 @@ use crate::Mailbox;
 pub const LONGEST_HEADER_NAME: usize = 76;
 /// Longest value of a header, and longest subject, bytes (RFC 5322 §2.1.1).
 pub const LONGEST_VALUE: usize = 998;
-/// Bytes in an encoded word: with them it has 72 of the 75 that it may have (RFC 2047 §2).
-const MOST_OF_A_WORD: usize = 45;
+/// Bytes in an encoded word: with them it has 68 letters of the 75 that it may have (RFC 2047 §2),
+/// and fits beside a short name.
+const MOST_OF_A_WORD: usize = 42;
 /// Longest media type, with its parameters, bytes.
 const LONGEST_TYPE: usize = 200;
 /// Longest name of an attachment, characters.

@@ -7,6 +7,7 @@ pub mod compose;
 pub mod dkim;
 pub mod keys;
 mod parsed;
+mod parts;
 pub mod read;
 pub mod report;
 pub mod status;

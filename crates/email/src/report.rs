@@ -1,8 +1,6 @@
 //! Reports that come back: delivery status notifications (RFC 3464) and complaints (RFC 5965, ARF).
 
-use mail_parser::{Message, MimeHeaders, PartType};
-
-use crate::parsed;
+use crate::parts::{Part, parts};
 use crate::status::Enhanced;
 
 /// Most bytes of a diagnostic that are kept.
@@ -96,45 +94,35 @@ impl Action {
 /// Reads a report; `None` when a message is none.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Report> {
-    let message = parsed::parse(bytes)?;
-    if let Some(text) = part(&message, "delivery-status") {
+    let parts = parts(bytes);
+    if let Some(text) = part(&parts, "delivery-status") {
         let outcomes: Vec<Outcome> = groups(&text).iter().skip(1).filter_map(outcome).collect();
         return (!outcomes.is_empty()).then_some(Report::Delivery(outcomes));
     }
-    let groups = groups(&part(&message, "feedback-report")?);
+    let groups = groups(&part(&parts, "feedback-report")?);
     let fields = groups.first()?;
     let feedback = Feedback::of(&field(fields, "feedback-type")?);
     let address = |name| field(fields, name).map(|text| bare(&text));
     let recipient = address("original-rcpt-to");
     // Where the report does not say it, the message that it quotes may.
-    let return_path = address("original-mail-from").or_else(|| quoted_return_path(&message));
+    let return_path = address("original-mail-from").or_else(|| quoted_return_path(&parts));
     Some(Report::Complaint { feedback, recipient, return_path })
 }
 
 /// The return path in the headers of the message that a report quotes.
-fn quoted_return_path(message: &Message<'_>) -> Option<String> {
-    let quoted = part(message, "rfc822").or_else(|| part(message, "rfc822-headers"))?;
+fn quoted_return_path(parts: &[Part<'_>]) -> Option<String> {
+    let quoted = part(parts, "rfc822").or_else(|| part(parts, "rfc822-headers"))?;
     let head = groups(&quoted).into_iter().next()?;
     field(&head, "return-path").map(|text| bare(&text))
 }
 
-/// The content of the first part of this subtype of `message`.
-fn part(message: &Message<'_>, subtype: &str) -> Option<String> {
-    let found = message.parts.iter().find(|part| {
-        part.content_type().is_some_and(|kind| {
-            ["message", "text"].iter().any(|top| kind.ctype().eq_ignore_ascii_case(top))
-                && kind.subtype().is_some_and(|sub| sub.eq_ignore_ascii_case(subtype))
-        })
-    })?;
-    Some(match &found.body {
-        PartType::Text(text) | PartType::Html(text) => text.to_string(),
-        PartType::Binary(bytes) | PartType::InlineBinary(bytes) => {
-            String::from_utf8_lossy(bytes).into_owned()
-        }
-        PartType::Message(_) | PartType::Multipart(_) => {
-            String::from_utf8_lossy(found.contents()).into_owned()
-        }
-    })
+/// The content of the first part of this subtype of `message`, which some call text.
+fn part(parts: &[Part<'_>], subtype: &str) -> Option<String> {
+    let is_it = |part: &&Part<'_>| {
+        let (top, own) = part.kind.split_once('/').unwrap_or_default();
+        own == subtype && ["message", "text"].contains(&top)
+    };
+    parts.iter().find(is_it).map(Part::text)
 }
 
 type Group = Vec<(String, String)>;

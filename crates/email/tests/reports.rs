@@ -1,5 +1,7 @@
 //! Reports as mail servers write them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use email::report::{Action, Feedback, Report, read, without_addresses};
 use email::status::{Bounce, bounce};
 use proptest::prelude::*;
@@ -136,6 +138,32 @@ fn a_report_of_any_form_ends_soon() {
     assert_eq!(read(nested.as_bytes()), None);
     let Some(Report::Delivery(outcomes)) = read(long.as_bytes()) else { unreachable!() };
     assert_eq!(outcomes[0].diagnostic.len(), 300);
+}
+
+/// A megabyte each, of which a parser that goes back makes minutes, or a stack that is too deep.
+#[test]
+fn a_letter_that_is_made_to_hurt_is_no_report() {
+    let letters = "Content-Type:message/rfc822\n\n".repeat(36_000);
+    let within = |encoding: &str, letters: &str| {
+        let head = "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: ";
+        format!("{head}{encoding}\r\n\r\n{letters}")
+    };
+    let part = "--a\nContent-Type:multipart/x;boundary=zz\n\n".repeat(25_000);
+    let names: String = (0..90_000).map(|name| format!("a{name}*1=x;")).collect();
+    let bad = [
+        letters.clone(),
+        within("base64", &STANDARD.encode(&letters)),
+        within("quoted-printable", &letters),
+        format!("Subject: {}\r\n\r\n", "=?aa?q?x".repeat(130_000)),
+        format!("Content-Type: multipart/x; boundary=a\n\n{part}"),
+        format!("Content-Type: x/y;{names}\n\n"),
+        format!("Content-Type: multipart/report; boundary=a\n\n{}", "--a\n\n".repeat(200_000)),
+    ];
+    // As a thread of the service has it.
+    let stack = std::thread::Builder::new().stack_size(2 << 20);
+    let reading =
+        stack.spawn(move || bad.iter().map(|letter| read(letter.as_bytes())).collect::<Vec<_>>());
+    assert!(reading.unwrap().join().unwrap().iter().all(Option::is_none));
 }
 
 #[test]

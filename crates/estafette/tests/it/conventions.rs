@@ -395,11 +395,12 @@ async fn the_reference_is_served(world: &World) {
     }
 }
 
-/// PostgreSQL has no text with it: whatever lets it through answers 503 there.
 async fn a_path_that_cannot_be_read_is_said_to_be_malformed(world: &World) {
     let ada = world.account("ada").await;
     ada.call("GET", "/v1/otp/%FF").await.problem("invalid_request");
     ada.call("POST", "/v1/otp/%FF/verified").await.problem("invalid_request");
+    let reply = ada.call("POST", "/v1/sandbox/handsets/%FF/replies").json(json!({"text": "x"}));
+    reply.await.problem("invalid_request");
     for path in ["/v1/webhooks/%FF/test", "/v1/support/tickets/%FF/messages"] {
         ada.desk("POST", path).json(json!({})).await.problem("invalid_request");
     }
@@ -407,6 +408,7 @@ async fn a_path_that_cannot_be_read_is_said_to_be_malformed(world: &World) {
     ada.call("GET", "/v1/otp/ff").await.problem("not_found");
 }
 
+/// PostgreSQL has no text with it: whatever lets it through answers 503 there.
 async fn the_nul_character_is_refused_everywhere(world: &World) {
     let ada = world.account("ada").await;
     let to = phone("5678");

@@ -203,7 +203,10 @@ fn delivered(
     }
     sql::settle(set, challenge, &provider_id, Status::Delivered, challenge.expires_at);
     events::stands(app, set, challenge, Status::Delivered);
-    if challenge.asks_consent && attempt.channel == Channel::Chatapp {
+    // Nobody asks who is erased, or whose passcode has ended badly since.
+    let is_good = matches!(challenge.status, Status::Sent | Status::Delivered | Status::Verified);
+    let may_ask = challenge.asks_consent && is_good && is_number(&challenge.recipient);
+    if may_ask && attempt.channel == Channel::Chatapp {
         ask_consent(app, set, challenge);
     }
     challenge.provider_message_id = provider_id;

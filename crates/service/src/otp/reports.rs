@@ -28,9 +28,12 @@ pub async fn report(app: &App, heard: &Heard<'_>) -> Result<Option<Reaction>, Er
     let Some(challenge) = reported(app, heard).await? else { return Ok(Some(reaction)) };
     reaction.button = Some(BUTTON);
     let attempt = dispatch::attempt(app, heard.account, &challenge.attempt).await?;
-    // What is in a node's hand is judged by what the carrier says of it.
     let in_hand = |it: &Attempt| it.state == State::Sending && app.now() < it.lease_until;
-    if challenge.is_open(app.now()) && !attempt.as_ref().is_some_and(in_hand) {
+    if challenge.is_open(app.now()) {
+        // It is brought again, once the carrier has said what it makes of the last one.
+        if attempt.as_ref().is_some_and(in_hand) {
+            return Err(Error::Unavailable("the passcode is being sent".to_owned()));
+        }
         if let Some(attempt) = &attempt {
             settle(app, &mut reaction.set, attempt);
         }

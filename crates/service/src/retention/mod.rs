@@ -277,7 +277,8 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     let mut wiped = of_support::erase(app, account, Known::Number(number)).await?;
     objects.append(&mut wiped.objects);
     erase_events(app, account, number, &objects).await?;
-    if !objects.is_empty() {
+    // Those in memory may have what no row leads to any more.
+    if !objects.is_empty() || app.config.keeps_handsets_in_memory() {
         app.handsets.forget(account.as_str(), number).await?;
     }
     let emails = of_emails::Erased::default();

@@ -23,6 +23,7 @@ use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::words::words;
@@ -146,7 +147,8 @@ impl FromRequest<App> for Posted {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
         let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let phone = read_phone(&path.map(|Path(phone)| phone).unwrap_or_default())?;
+        let Path(phone) = path.map_err(|_| malformed_path())?;
+        let phone = read_phone(&phone)?;
         let headers = parts.headers.clone();
         // The edge has read it by now.
         let body = Bytes::from_request(Request::from_parts(parts, body), app).await;

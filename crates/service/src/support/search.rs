@@ -17,12 +17,10 @@ fn words(text: &str) -> Vec<String> {
     let plain: String = text
         .chars()
         .map(narrow)
-        // Each mark by itself, behind its letter, as macOS writes é.
-        .nfd()
         .flat_map(char::to_lowercase)
-        .filter(|letter| !matches!(letter, '\u{300}'..='\u{36f}'))
-        .nfc()
-        .map(unmarked)
+        // Marks that stand behind their letter: macOS writes é so.
+        .filter(|letter| !is_mark_of_a_letter(*letter))
+        .map(unaccented)
         .map(|letter| if letter.is_alphanumeric() { letter } else { ' ' })
         .collect();
     plain
@@ -40,24 +38,51 @@ fn narrow(letter: char) -> char {
     }
 }
 
-/// Letters of which the mark is a part; people leave those out, too, when they search.
-const fn unmarked(letter: char) -> char {
+/// The letters of French without their marks; people leave those out when they search.
+const fn unaccented(letter: char) -> char {
     match letter {
+        'à' | 'â' | 'ä' | 'á' | 'ã' | 'å' => 'a',
+        'ç' => 'c',
+        'é' | 'è' | 'ê' | 'ë' => 'e',
+        'î' | 'ï' | 'í' | 'ì' => 'i',
+        'ô' | 'ö' | 'ó' | 'ò' | 'õ' => 'o',
+        'ù' | 'û' | 'ü' | 'ú' => 'u',
+        'ÿ' => 'y',
+        'ñ' => 'n',
+        'ς' => 'σ',
+        other => other,
+    }
+}
+
+const fn is_mark_of_a_letter(letter: char) -> bool {
+    matches!(letter, '\u{300}'..='\u{36f}')
+}
+
+/// A word without any marks, where it has some: it is in the index beside the word itself, by which
+/// texts are found that were written before it was.
+fn bare(word: &str) -> Option<String> {
+    let unmarked = |letter| match letter {
         'đ' => 'd',
         'ħ' => 'h',
         'ı' => 'i',
         'ł' => 'l',
         'ø' => 'o',
         'ŧ' => 't',
-        'ς' => 'σ',
         other => other,
-    }
+    };
+    // Marks by themselves, and the rest together again: Korean is written of such parts.
+    let marks_apart = word.nfd().filter(|letter| !is_mark_of_a_letter(*letter));
+    let bare: String = marks_apart.nfc().map(unmarked).collect();
+    (bare != word).then_some(bare)
 }
 
 /// What the index keeps of a message. Whose it is, and whether a user may see it, are words of it.
 pub(super) fn indexed(account: &AccountId, is_note: bool, text: &str) -> String {
     let visible = if is_note { NOTE } else { PUBLIC };
-    format!("{} {visible} {}", mark(account), words(text).join(" "))
+    let mut words = words(text);
+    let bare: Vec<String> = words.iter().filter_map(|word| bare(word)).collect();
+    words.extend(bare);
+    format!("{} {visible} {}", mark(account), words.join(" "))
 }
 
 /// What to look for: all of these words, in what an account has. None when the text has none.
@@ -96,7 +121,7 @@ fn is_mark(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{indexed, looked_for, words};
+    use super::{indexed, looked_for};
     use crate::kit::id::AccountId;
     use crate::support::Reader;
 
@@ -116,7 +141,8 @@ mod tests {
         assert_eq!(looked_for(Reader::Staff, Some(&account), "visibilitypublic"), None);
         let of_one = looked_for(Reader::Staff, Some(&account), "near").unwrap();
         assert_eq!(of_one, "\"near\" \"acc1\"");
-        assert_eq!(words("Dvořák, Łódź, Ernő, Şahin").join(" "), "dvorak lodz erno sahin");
+        let made = indexed(&account, true, "Dvořák, Łódź, 한국");
+        assert_eq!(made, "acc1 visibilitynote dvořak łodź 한국 dvorak lodz");
         let written = ["e\u{301}t\u{e9}", "ÉTÉ", "\u{ff45}t\u{e9}"];
         assert!(
             written.iter().all(|text| {

@@ -15,9 +15,9 @@ use crate::connection::Stream;
 use crate::session::{Ended, TlsFault};
 
 /// How long an address may take while there are others.
-const EACH: Duration = Duration::from_secs(3);
+const EACH: Duration = Duration::from_secs(2);
 /// Addresses of a name that are tried.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,28 +43,31 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Connects to the first place that answers. A name may have several addresses, of which one is
-/// silent: none but the last is waited for longer than [`EACH`].
+/// Connects to the first place that answers.
 pub(super) async fn connect(places: &[Place], tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    let mut ways = Vec::new();
     for place in places {
-        match lookup_host((place.host.as_str(), place.port)).await.map_err(named) {
-            Ok(found) => ways.extend(found.take(MOST).map(|address| (place, address))),
+        match open(place, tls).await {
+            Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
     }
-    let last = ways.len().saturating_sub(1);
-    for (number, (place, address)) in ways.into_iter().enumerate() {
-        let opening = open(place, address, tls);
-        let opened = if number == last {
-            opening.await
-        } else {
-            timeout(EACH, opening).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-        };
-        match opened {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = error,
+    Err(failed)
+}
+
+/// Connects to the first address of a place that answers. One of several may be silent: none but
+/// the last is waited for longer than [`EACH`].
+async fn reach(place: &Place) -> io::Result<TcpStream> {
+    let found = lookup_host((place.host.as_str(), place.port)).await.map_err(named)?;
+    let addresses: Vec<SocketAddr> = found.take(MOST).collect();
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let last = addresses.len().saturating_sub(1);
+    for (number, address) in addresses.into_iter().enumerate() {
+        let patience = if number == last { Duration::MAX } else { EACH };
+        match timeout(patience, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failed = error,
+            Err(_elapsed) => failed = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(failed)
@@ -105,12 +108,8 @@ fn fault(error: &rustls::Error) -> TlsFault {
     }
 }
 
-async fn open(
-    place: &Place,
-    address: SocketAddr,
-    tls: Option<&Tls>,
-) -> io::Result<Box<dyn Stream>> {
-    let tcp = TcpStream::connect(address).await?;
+async fn open(place: &Place, tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
+    let tcp = reach(place).await?;
     // Requests are small and answered at once: waiting to fill packets costs most of the rate.
     tcp.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(tcp)) };

@@ -27,7 +27,8 @@ struct Bind {
     sends: Link<Key>,
     /// The other one of a pair.
     receives: Option<Link<Key>>,
-    standings: Standings,
+    /// How the first one stands: it is not to be cut because the other one fails.
+    standing: Arc<Standing>,
 }
 
 /// How a link stands.
@@ -37,19 +38,6 @@ struct Standing {
     is_failing: AtomicBool,
     /// The centre refuses the login, which is the same on every node.
     is_refused: AtomicBool,
-}
-
-/// How both links of a pair stand; where there is one, the other never fails.
-#[derive(Default)]
-struct Standings {
-    sends: Arc<Standing>,
-    receives: Arc<Standing>,
-}
-
-impl Standings {
-    fn any(&self, is: fn(&Standing) -> &AtomicBool) -> bool {
-        [&self.sends, &self.receives].into_iter().any(|it| is(it).load(Ordering::Relaxed))
-    }
 }
 
 impl Standing {
@@ -75,10 +63,9 @@ impl Bind {
             BindMode::Pair => BindKind::Transmitter,
         };
         let is_pair = inner.settings.bind == BindMode::Pair;
-        let standings = Standings::default();
-        let (sends, receives) = (Arc::clone(&standings.sends), Arc::clone(&standings.receives));
-        let receives = is_pair.then(|| link(inner, BindKind::Receiver, receives));
-        Self { sends: link(inner, kind, sends), receives, standings }
+        let receives = is_pair.then(|| link(inner, BindKind::Receiver, Arc::default()));
+        let standing = Arc::default();
+        Self { sends: link(inner, kind, Arc::clone(&standing)), receives, standing }
     }
 
     fn into_links(self) -> impl Iterator<Item = Link<Key>> {
@@ -169,7 +156,7 @@ impl Bound {
     }
 
     fn slots_that(&self, are: fn(&Standing) -> &AtomicBool) -> BTreeSet<i64> {
-        let found = self.by_slot.iter().filter(|(_, bind)| bind.standings.any(are));
+        let found = self.by_slot.iter().filter(|(_, it)| are(&it.standing).load(Ordering::Relaxed));
         found.map(|(slot, _)| *slot).collect()
     }
 

@@ -160,8 +160,10 @@ fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Ver
     match answer {
         // A late Yes would open it otherwise.
         Answer::Stop if session.may_reopen() => Verdict::Ends(Reason::Stop),
-        // Also one that is heard after a later Yes: that one opens nothing either.
-        Answer::Stop if session.is_open() && !session.is_after(said_at) => {
+        Answer::Stop
+            if session.is_open()
+                && (said_at >= session.created_at || is_newest && !session.is_after(said_at)) =>
+        {
             Verdict::Ends(Reason::Stop)
         }
         Answer::Stop => Verdict::Nothing,

@@ -211,8 +211,13 @@ impl<'a> Upstream<'a> {
             return Err(Error::Unfit);
         }
         take_over(template, &listed);
+        let why = Error::Unfit.to_string();
         if !is_fit {
-            hear_of(template, "REJECTED", Some(Error::Unfit.to_string()));
+            (template.status, template.rejection_reason) = (Status::Rejected, Some(why));
+        } else if template.rejection_reason.as_ref() == Some(&why) {
+            // It is fit again.
+            template.rejection_reason = None;
+            take_over(template, &listed);
         }
         Ok(true)
     }
@@ -254,6 +259,13 @@ pub(super) fn take_over(template: &mut Template, listed: &Listed) {
 
 fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
+        // What is approved with something that values do not fill is sent no sooner than a sync
+        // finds it without.
+        let is_unfit = template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string());
+        if status == Status::Approved && is_unfit {
+            word.clone_into(&mut template.provider_status);
+            return;
+        }
         template.status = status;
         // That one is back (`REINSTATED`) is news, and no status of its own.
         let stands = if status == Status::Approved { status.as_str() } else { word };

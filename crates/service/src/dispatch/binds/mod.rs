@@ -55,7 +55,7 @@ async fn keep_of(app: &App, lane: &Lane) {
             tracing::warn!(
                 carrier,
                 slot,
-                "the bind has been failing for long; left to other nodes"
+                "the bind has been failing for a while; left to other nodes"
             );
             slots.held.remove(&slot);
             binds.hold(&slots);
@@ -206,17 +206,24 @@ pub async fn close(app: &App) {
 async fn close_of(app: &App, lane: &Lane) {
     let (carrier, Some(binds)) = (lane.carrier().name(), lane.carrier().binds()) else { return };
     let mut closing = binds.close();
-    let mut renewed = Instant::now();
+    // The last renewal was so long ago at most, where none has failed.
+    let mut renewed = Instant::now() - RENEW;
     // The centre may take longer to answer what is in flight than a lease is long.
-    while tokio::time::timeout(RENEW, &mut closing).await.is_err() {
-        let begin = Instant::now();
+    loop {
+        let (begin, give_up) = (Instant::now(), renewed + GIVE_UP);
         let mut set = WriteSet::of(carrier);
         set.push(sql::PROLONG, args![app.now() + LEASE_MS, carrier, app.node]);
-        match tokio::time::timeout(RENEW, app.db.commit(set)).await {
-            Ok(Ok(_)) => renewed = begin,
+        if let Ok(Ok(_)) = tokio::time::timeout_at(give_up, app.db.commit(set)).await {
+            renewed = begin;
+        } else if Instant::now() >= give_up {
             // Another node may have the slots a second later.
-            _ if Instant::now() >= renewed + GIVE_UP => binds.cut(),
-            _ => {}
+            binds.cut();
+            closing.await;
+            break;
+        }
+        let next = (begin + RENEW).min(renewed + GIVE_UP);
+        if tokio::time::timeout_at(next, &mut closing).await.is_ok() {
+            break;
         }
     }
     let mut set = WriteSet::of(carrier);

@@ -60,16 +60,19 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), KeyError> {
 fn belong_as(path: &Path, other: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let (is, should) = (path.metadata()?, other.metadata()?);
+    if (is.uid(), is.gid()) != (should.uid(), should.gid()) {
+        match std::os::unix::fs::chown(path, Some(should.uid()), Some(should.gid())) {
+            // Its owner may not be of the group any more.
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied && is.uid() == should.uid() =>
+            {
+                return Ok(());
+            }
+            done => done?,
+        }
+    }
     // A group that may read it may go on doing so.
-    std::fs::set_permissions(path, should.permissions())?;
-    if (is.uid(), is.gid()) == (should.uid(), should.gid()) {
-        return Ok(());
-    }
-    match std::os::unix::fs::chown(path, Some(should.uid()), Some(should.gid())) {
-        // Only root gives files away: whoever runs this without being root can read it.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
-        done => done,
-    }
+    std::fs::set_permissions(path, should.permissions())
 }
 
 #[cfg(not(unix))]

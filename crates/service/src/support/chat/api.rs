@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
+use crate::kit::posted::malformed_path;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -83,7 +84,8 @@ impl FromRequestParts<App> for Upgrade {
         };
         let features = read_features(query.get("features").unwrap_or(""))?;
         let path = Path::<String>::from_request_parts(parts, app).await;
-        let ticket = path.ok().and_then(|Path(id)| TicketId::parse(&id));
+        let Path(id) = path.map_err(|_| malformed_path())?;
+        let ticket = TicketId::parse(&id);
         let (protocol, offered) = offered(&parts.headers);
         let given = query.get("token").map(|text| Secret::new(text.to_owned()));
         let given = given.or(offered).or_else(|| bearer(&parts.headers));

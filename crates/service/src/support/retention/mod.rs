@@ -216,11 +216,18 @@ async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>
         found.extend(rows.into_iter().filter(|said| {
             let client_id = said.client_message_id.as_deref().unwrap_or_default();
             let names = |text: &str| trace.is_in(text);
-            names(&said.body) || names(&said.filename) || trace.is_in_key(client_id)
+            names(&said.body) || names_file(trace, &said.filename) || trace.is_in_key(client_id)
         }));
         // Reads of the embedded database are done in place: let others have the thread.
         tokio::task::yield_now().await;
     }
+}
+
+/// Whether the name of a file names a person: in front of its ending, too, which is not of the domain
+/// of an address, and between underscores, which stand for blanks there.
+fn names_file(trace: &Trace, name: &str) -> bool {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    [name, stem, &stem.replace('_', " ")].into_iter().any(|text| trace.is_in(text))
 }
 
 /// The tickets of an account whose own texts name a person.

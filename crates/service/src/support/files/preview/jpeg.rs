@@ -10,6 +10,8 @@ use super::picture::{Layout, Picture, Size, Undrawn};
 
 /// Quality of what is written, of 100.
 const QUALITY: u8 = 80;
+/// Scans that are gone through; those who write progressive images make some ten.
+const MOST_SCANS: usize = 32;
 /// What the decoder keeps of each component while it goes down the rows, bytes for each column.
 const COLUMN: usize = 64;
 
@@ -19,9 +21,13 @@ const COLUMN: usize = 64;
 /// # Errors
 /// It is too large, or cannot be read.
 pub(super) fn read(bytes: &[u8]) -> Result<Picture, Undrawn> {
+    if scans(bytes) > MOST_SCANS {
+        return Err(Undrawn::Unreadable);
+    }
     // Its own limit is less than ours, which is looked at next.
     let options = DecoderOptions::default()
         .set_strict_mode(false)
+        .jpeg_set_max_scans(MOST_SCANS)
         .set_max_width(usize::MAX)
         .set_max_height(usize::MAX);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
@@ -60,6 +66,12 @@ fn coefficients(bytes: &[u8], size: Size, components: u8) -> usize {
         is_kept.then(|| blocks(bytes.get(at + 10..end)?, size)).flatten()
     });
     kept.max().unwrap_or(0)
+}
+
+/// How often a scan begins, here or in a picture within this one. Each goes over all of the picture
+/// again, however little of it the file has.
+fn scans(bytes: &[u8]) -> usize {
+    bytes.windows(2).filter(|two| *two == [0xff, 0xda]).count()
 }
 
 /// The height and the width in the header of a frame (ITU-T T.81 §B.2.2).
@@ -181,6 +193,18 @@ mod tests {
         let bytes = encoded(&rgb.samples, ColorType::Rgb, false, 1);
         let part = read(&bytes[..bytes.len() - 100]).unwrap();
         assert_eq!(part.samples[..40], read(&bytes).unwrap().samples[..40]);
+    }
+
+    #[test]
+    fn a_picture_that_is_scanned_again_and_again_is_not_drawn() {
+        let rgb = gradient(SIZE, Layout::Rgb);
+        let mut bytes = encoded(&rgb.samples, ColorType::Rgb, false, 1);
+        let end = bytes.split_off(bytes.len() - 2);
+        let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0];
+        for (count, is_drawn) in [(20, true), (40, false)] {
+            let bytes = [bytes.clone(), scan.repeat(count), end.clone()].concat();
+            assert_eq!(read(&bytes) != Err(Undrawn::Unreadable), is_drawn, "{count}");
+        }
     }
 
     #[test]

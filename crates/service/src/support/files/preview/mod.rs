@@ -43,9 +43,14 @@ pub(super) async fn draw(kind: FileKind, bytes: Bytes) -> Drawn {
         return Drawn::None;
     }
     // Nobody closes it.
-    let _turn = DRAWING.acquire().await;
+    let turn = DRAWING.acquire().await;
+    let draw = move || {
+        // Also where nobody waits for it any more.
+        let _turn = turn;
+        drawn(kind, &bytes)
+    };
     // A codec that panics has drawn nothing.
-    tokio::task::spawn_blocking(move || drawn(kind, &bytes)).await.unwrap_or(Drawn::None)
+    tokio::task::spawn_blocking(draw).await.unwrap_or(Drawn::None)
 }
 
 fn drawn(kind: FileKind, bytes: &[u8]) -> Drawn {
