@@ -104,14 +104,18 @@ async fn who_waits_to_write_is_not_answered(world: &World) {
     assert_eq!(texts(&eve).await, ["to the last one"], "control");
     // As if no carrier had taken Eve's yet.
     let db = world.app(ada.env).await.db.clone();
-    let mut set = WriteSet::of("story");
-    let eves = || args![eve.account_id.as_str()];
-    set.push(Sql("UPDATE sms_messages SET status = 'queued' WHERE account_id = $1"), eves());
-    set.push(Sql("UPDATE attempts SET state = 'queued' WHERE account_id = $1"), eves());
-    db.commit(set).await.unwrap();
+    let stand = async |status: &str, state: &str| {
+        let mut set = WriteSet::of("story");
+        let of = |word: &str| args![word, eve.account_id.as_str()];
+        set.push(Sql("UPDATE sms_messages SET status = $1 WHERE account_id = $2"), of(status));
+        set.push(Sql("UPDATE attempts SET state = $1 WHERE account_id = $2"), of(state));
+        db.commit(set).await.unwrap();
+    };
+    stand("queued", "queued").await;
     bring(world, &[sms(world, "2", (&to, "36180"), "STOP")]).await.unwrap();
     assert_eq!(texts(&ada).await, ["STOP"]);
     assert_eq!(texts(&eve).await.len(), 1);
+    stand("delivered", "delivered").await;
 }
 
 async fn a_reply_finds_whoever_wrote_whatever_way_the_passcode_took_since(world: &World) {
