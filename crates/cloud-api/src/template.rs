@@ -189,26 +189,36 @@ pub fn variables(text: &str) -> Result<usize, Fault> {
 #[must_use]
 pub fn fill(text: &str, values: &[&str]) -> String {
     let mut filled = String::with_capacity(text.len());
+    for_each_piece(text, values, |piece| filled.push_str(piece));
+    filled
+}
+
+/// How many characters a text has with its variables filled in. Each may stand in it many times.
+#[must_use]
+pub fn filled_chars(text: &str, values: &[&str]) -> usize {
+    let mut count = 0;
+    for_each_piece(text, values, |piece| count += piece.chars().count());
+    count
+}
+
+fn for_each_piece(text: &str, values: &[&str], mut take: impl FnMut(&str)) {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("{{") {
-        filled.push_str(before);
+        take(before);
         let Some((inside, after)) = behind.split_once("}}") else {
-            filled.push_str("{{");
+            take("{{");
             rest = behind;
             continue;
         };
         let number = inside.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         if let Some(value) = number.and_then(|number| values.get(number)) {
-            filled.push_str(value);
+            take(value);
         } else {
-            filled.push_str("{{");
-            filled.push_str(inside);
-            filled.push_str("}}");
+            ["{{", inside, "}}"].into_iter().for_each(&mut take);
         }
         rest = after;
     }
-    filled.push_str(rest);
-    filled
+    take(rest);
 }
 
 /// The faults of a footer.

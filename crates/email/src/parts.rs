@@ -75,7 +75,7 @@ fn collect<'x>(bytes: &'x [u8], depth: usize, found: &mut Vec<Part<'x>>) {
 fn split_head(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        if line.trim_ascii().is_empty() {
+        if matches!(line, b"\n" | b"\r\n") {
             return Some((bytes.get(..at)?, bytes.get(at + line.len()..)?));
         }
         at += line.len();
@@ -95,10 +95,12 @@ fn field(head: &[u8], name: &str) -> Option<String> {
         match &mut value {
             Some(value) if is_folded => value.extend_from_slice(line),
             Some(_) => break,
+            // Of a field with another name.
+            None if is_folded => {}
             None => {
                 let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
                 let (own, rest) = line.split_at(colon);
-                if own.trim_ascii().eq_ignore_ascii_case(name.as_bytes()) {
+                if own.trim_ascii_end().eq_ignore_ascii_case(name.as_bytes()) {
                     value = rest.get(1..).map(<[u8]>::to_vec);
                 }
             }
@@ -196,6 +198,14 @@ mod tests {
                 ("text/plain", "café au lait".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn a_folded_line_begins_no_field_and_ends_no_head() {
+        let letter = "DKIM-Signature: v=1; h=From:To:\r\n\tContent-Type:Subject; b=x\r\n\
+             Subject: x\r\n \r\nContent-Type: message/delivery-status\r\n\r\nx";
+        let found = parts(letter.as_bytes());
+        assert_eq!((found.len(), found[0].kind.as_str()), (1, "message/delivery-status"));
     }
 
     #[test]

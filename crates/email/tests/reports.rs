@@ -1,5 +1,7 @@
 //! Reports as mail servers write them.
 
+use std::time::{Duration, SystemTime};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use email::report::{Action, Feedback, Report, read, without_addresses};
@@ -159,11 +161,24 @@ fn a_letter_that_is_made_to_hurt_is_no_report() {
         format!("Content-Type: x/y;{names}\n\n"),
         format!("Content-Type: multipart/report; boundary=a\n\n{}", "--a\n\n".repeat(200_000)),
     ];
+    // Control: a report may be as long.
+    let long = format!("{}\r\n", DSN.trim_end()).replace(
+        "--ABC.1/mx.example.org--",
+        &format!(
+            "--ABC.1/mx.example.org\r\nContent-Type: message/rfc822\r\n\r\n{}\r\n\
+         --ABC.1/mx.example.org--",
+            "x\r\n".repeat(300_000)
+        ),
+    );
+    assert!(long.len() > 900_000 && read(long.as_bytes()).is_some());
     // As a thread of the service has it.
     let stack = std::thread::Builder::new().stack_size(2 << 20);
     let reading =
         stack.spawn(move || bad.iter().map(|letter| read(letter.as_bytes())).collect::<Vec<_>>());
+    let begin = SystemTime::now();
     assert!(reading.unwrap().join().unwrap().iter().all(Option::is_none));
+    let took = begin.elapsed().unwrap_or_default();
+    assert!(took < Duration::from_secs(20), "minutes, where it goes back: {took:?}");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use futures_util::future::BoxFuture;
 const HANDSETS: usize = 20_000;
 /// Those of one account; the one that received first is forgotten first.
 const HANDSETS_OF_ONE: usize = 2_000;
+/// Bytes of all messages on the handsets of a process, and on those of one account.
+const BYTES: usize = 256 << 20;
+const BYTES_OF_ONE: usize = 16 << 20;
 /// Messages that a handset keeps.
 pub const MESSAGES: usize = 50;
 
@@ -33,6 +36,15 @@ pub struct Received {
     pub payloads: Vec<String>,
     /// When.
     pub received_at: Millis,
+}
+
+impl Received {
+    /// What it takes in memory, roughly.
+    fn bytes(&self) -> usize {
+        let texts = [&self.id, &self.sender, &self.text].into_iter();
+        let more = texts.chain(&self.code).chain(&self.buttons).chain(&self.payloads);
+        more.map(String::len).sum::<usize>() + size_of::<Self>()
+    }
 }
 
 /// Where handsets keep their messages.
@@ -70,7 +82,10 @@ pub struct MemoryShelf {
 #[derive(Default)]
 struct Phones {
     by_account: HashMap<String, PhonesOfOne>,
+    /// Handsets of all.
     count: usize,
+    /// Bytes of all.
+    bytes: usize,
 }
 
 /// The handsets of one account, and the order in which they were made.
@@ -78,38 +93,74 @@ struct Phones {
 struct PhonesOfOne {
     by_phone: HashMap<String, VecDeque<Received>>,
     order: VecDeque<String>,
+    bytes: usize,
 }
 
 impl PhonesOfOne {
+    fn put(&mut self, phone: &str, message: Received) {
+        if !self.by_phone.contains_key(phone) {
+            self.order.push_back(phone.to_owned());
+        }
+        self.bytes += message.bytes();
+        let messages = self.by_phone.entry(phone.to_owned()).or_default();
+        messages.push_front(message);
+        if messages.len() > MESSAGES {
+            self.bytes -= messages.pop_back().as_ref().map_or(0, Received::bytes);
+        }
+        while self.bytes > BYTES_OF_ONE && self.order.len() > 1 {
+            // Not the one that has just received something.
+            if self.order.front().is_some_and(|first| first == phone) {
+                self.order.rotate_left(1);
+            }
+            self.forget_first();
+        }
+    }
+
     fn forget_first(&mut self) {
         if let Some(first) = self.order.pop_front() {
-            self.by_phone.remove(&first);
+            self.drop_messages(&first);
         }
+    }
+
+    fn forget(&mut self, phone: &str) {
+        self.order.retain(|other| other != phone);
+        self.drop_messages(phone);
+    }
+
+    fn drop_messages(&mut self, phone: &str) {
+        let gone = self.by_phone.remove(phone).unwrap_or_default();
+        self.bytes -= gone.iter().map(Received::bytes).sum::<usize>();
     }
 }
 
 impl Phones {
-    fn remove(&mut self, account_id: &str, phone: &str) {
-        let Some(own) = self.by_account.get_mut(account_id) else { return };
-        if own.by_phone.remove(phone).is_some() {
-            own.order.retain(|other| other != phone);
-            self.count -= 1;
+    /// Changes what an account has, and counts what all have together anew.
+    fn change(&mut self, account_id: &str, act: impl FnOnce(&mut PhonesOfOne)) {
+        let own = self.by_account.entry(account_id.to_owned()).or_default();
+        let (count, bytes) = (own.order.len(), own.bytes);
+        act(own);
+        self.count = self.count + own.order.len() - count;
+        self.bytes = self.bytes + own.bytes - bytes;
+        if own.order.is_empty() {
+            self.by_account.remove(account_id);
         }
     }
 
     /// Makes room for one more handset of an account: among its own when it has its share, else
     /// among those of whoever has most.
     fn make_room(&mut self, account_id: &str) {
-        let own = self.by_account.get_mut(account_id);
-        if let Some(own) = own.filter(|own| own.order.len() >= HANDSETS_OF_ONE) {
-            own.forget_first();
-            self.count -= 1;
-        } else if self.count >= HANDSETS
-            && let Some(most) = self.by_account.values_mut().max_by_key(|all| all.order.len())
-        {
-            most.forget_first();
-            self.count -= 1;
-            self.by_account.retain(|_, all| !all.order.is_empty());
+        let own = self.by_account.get(account_id).map_or(0, |own| own.order.len());
+        if own >= HANDSETS_OF_ONE {
+            self.change(account_id, PhonesOfOne::forget_first);
+        } else if self.count >= HANDSETS {
+            self.forget_of_most(|own| own.order.len());
+        }
+    }
+
+    fn forget_of_most(&mut self, share: fn(&PhonesOfOne) -> usize) {
+        let most = self.by_account.iter().max_by_key(|(_, own)| share(own));
+        if let Some(account_id) = most.map(|(account_id, _)| account_id.clone()) {
+            self.change(&account_id, PhonesOfOne::forget_first);
         }
     }
 }
@@ -120,15 +171,10 @@ impl MemoryShelf {
         let own = phones.by_account.get(account_id);
         if own.is_none_or(|own| !own.by_phone.contains_key(phone)) {
             phones.make_room(account_id);
-            phones.count += 1;
-            let own = phones.by_account.entry(account_id.to_owned()).or_default();
-            own.order.push_back(phone.to_owned());
-            own.by_phone.insert(phone.to_owned(), VecDeque::new());
         }
-        let own = phones.by_account.get_mut(account_id);
-        if let Some(messages) = own.and_then(|own| own.by_phone.get_mut(phone)) {
-            messages.push_front(message);
-            messages.truncate(MESSAGES);
+        phones.change(account_id, |own| own.put(phone, message));
+        while phones.bytes > BYTES {
+            phones.forget_of_most(|own| own.bytes);
         }
     }
 
@@ -164,7 +210,7 @@ impl Shelf for MemoryShelf {
         phone: &'a str,
     ) -> BoxFuture<'a, Result<(), store::Error>> {
         let mut phones = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        phones.remove(account_id, phone);
+        phones.change(account_id, |own| own.forget(phone));
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -192,7 +238,7 @@ impl std::ops::Deref for Handsets {
 
 #[cfg(test)]
 mod tests {
-    use super::{HANDSETS, HANDSETS_OF_ONE, MESSAGES, MemoryShelf, Received};
+    use super::{BYTES, BYTES_OF_ONE, HANDSETS, HANDSETS_OF_ONE, MESSAGES, MemoryShelf, Received};
     use clock::Millis;
 
     fn message(text: &str) -> Received {
@@ -233,6 +279,27 @@ mod tests {
         assert_eq!(phones.by_account.values().map(|own| own.order.len()).sum::<usize>(), HANDSETS);
         drop(phones);
         assert_eq!(shelf.of("small", "7").len(), 1);
+    }
+
+    #[test]
+    fn long_texts_take_no_more_than_their_account_may() {
+        let shelf = MemoryShelf::default();
+        shelf.put("small", "7", message("kept"));
+        let long = "x".repeat(16 << 10);
+        for number in 0..60 {
+            for phone in 0..50 {
+                shelf.put(&format!("acc{}", number / 3), &phone.to_string(), message(&long));
+            }
+        }
+        let phones = shelf.inner.lock().unwrap();
+        let of_one = phones.by_account.values().map(|own| own.bytes).max().unwrap();
+        assert!(of_one <= BYTES_OF_ONE && phones.bytes <= BYTES, "{of_one} {}", phones.bytes);
+        let counted: usize = phones.by_account.values().map(|own| own.bytes).sum();
+        assert_eq!(phones.bytes, counted);
+        assert!(counted > BYTES_OF_ONE, "control");
+        drop(phones);
+        assert_eq!(shelf.of("small", "7").len(), 1);
+        assert_eq!(shelf.of("acc19", "49").len(), 3, "what came last is there");
     }
 
     #[test]

@@ -17,8 +17,9 @@ fn words(text: &str) -> Vec<String> {
     let plain: String = text
         .chars()
         .map(narrow)
+        // Marks stand behind their letter where macOS writes it.
+        .nfc()
         .flat_map(char::to_lowercase)
-        // Marks that stand behind their letter: macOS writes é so.
         .filter(|letter| !is_mark_of_a_letter(*letter))
         .map(unaccented)
         .map(|letter| if letter.is_alphanumeric() { letter } else { ' ' })
@@ -143,6 +144,10 @@ mod tests {
         assert_eq!(of_one, "\"near\" \"acc1\"");
         let made = indexed(&account, true, "Dvořák, Łódź, 한국");
         assert_eq!(made, "acc1 visibilitynote dvořak łodź 한국 dvorak lodz");
+        let apart = "Dvor\u{30c}a\u{301}k, \u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}";
+        let made = indexed(&account, true, apart);
+        assert_eq!(made, "acc1 visibilitynote dvořak 한국 dvorak");
+        assert_eq!(looked_for(Reader::Staff, None, apart).unwrap(), "\"dvořak\" \"한국\"");
         let written = ["e\u{301}t\u{e9}", "ÉTÉ", "\u{ff45}t\u{e9}"];
         assert!(
             written.iter().all(|text| {

@@ -14,6 +14,7 @@ on_every_engine!(
     faults_of_a_template_are_named,
     lists_are_filtered_and_another_account_sees_nothing,
     a_repeat_declares_once,
+    a_value_does_not_make_a_text_without_end,
 );
 
 const PATH: &str = "/v1/chatapp/templates";
@@ -139,4 +140,21 @@ async fn a_repeat_declares_once(world: &World) {
     assert_eq!(again.word("status"), "APPROVED", "as it stands now");
     assert_eq!(again.word("provider_template_id"), first.word("provider_template_id"));
     post(&ada, &body).await.problem("template_exists");
+}
+
+async fn a_value_does_not_make_a_text_without_end(world: &World) {
+    let ada = world.account("ada").await;
+    let body = json!({"name": "echo", "body": format!("a {}", "{{1}}".repeat(200))});
+    post(&ada, &body).await.ok();
+    world.advance(1_000).await;
+    let send = |value: usize| {
+        let text = "x".repeat(value);
+        let parts = json!([{"type": "body", "parameters": [{"type": "text", "text": text}]}]);
+        let body = json!({"to": crate::world::tenant::phone("5678"), "billing_mode": "direct",
+            "template_name": "echo", "components": parts});
+        ada.call("POST", "/v1/chatapp/messages").json(body)
+    };
+    send(20).await.ok();
+    send(21).await.fault("/components", "invalid_template_params");
+    send(200_000).await.fault("/components", "invalid_template_params");
 }

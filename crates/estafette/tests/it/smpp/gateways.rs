@@ -155,7 +155,6 @@ async fn a_gateway_may_say_much(world: &World) {
     let id = ada.text(&body).await.ok().word("id").to_owned();
     ada.sms_until(&id, "submitted").await;
     world.advance(4_000).await;
-    assert_eq!(ada.sms(&id).await.ok().word("provider_message_id"), "SM1");
     assert_eq!(far.asked.lock().unwrap().len(), 1, "its answer was understood");
 }
 

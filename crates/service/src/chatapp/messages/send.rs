@@ -8,7 +8,7 @@ use cloud_api::template::{self as rules, Category};
 use serde_json::Value;
 use store::{CommitError, WriteSet};
 
-use super::parse::{Filled, Order, What, params_of};
+use super::parse::{Filled, LONGEST_TEXT, Order, What, params_of};
 use super::store as sql;
 use super::{BillingKind, BillingMode, Chatapp, Error, Message, Said, Status, VALIDITY_MS};
 use crate::access::idempotency::{Claim, Seen};
@@ -225,6 +225,13 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
         return Err(Error::Params { pointer, detail });
     }
     let values: Vec<&str> = params.iter().map(String::as_str).collect();
+    if rules::filled_chars(&template.body, &values) > LONGEST_TEXT {
+        let detail =
+            format!("make a text of more than {LONGEST_TEXT} characters: shorten the values");
+        let is_in_params = filled.components.is_empty();
+        let pointer = if is_in_params { "/template_params" } else { "/components" };
+        return Err(Error::Params { pointer, detail });
+    }
     let mut text = rules::fill(&template.body, &values);
     if let Some(footer) = &template.footer {
         text = format!("{text}\n\n{footer}");

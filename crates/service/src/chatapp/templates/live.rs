@@ -259,10 +259,9 @@ pub(super) fn take_over(template: &mut Template, listed: &Listed) {
 
 fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
-        // What is approved with something that values do not fill is sent no sooner than a sync
-        // finds it without.
-        let is_unfit = template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string());
-        if status == Status::Approved && is_unfit {
+        // What has something that values do not fill is sent no sooner than a sync finds it
+        // without, whatever is said of it meanwhile.
+        if template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string()) {
             word.clone_into(&mut template.provider_status);
             return;
         }

@@ -213,7 +213,13 @@ async fn close_of(app: &App, lane: &Lane) {
         let (begin, give_up) = (Instant::now(), renewed + GIVE_UP);
         let mut set = WriteSet::of(carrier);
         set.push(sql::PROLONG, args![app.now() + LEASE_MS, carrier, app.node]);
-        if let Ok(Ok(_)) = tokio::time::timeout_at(give_up, app.db.commit(set)).await {
+        let prolonged = tokio::select! {
+            // They begin to close at once.
+            biased;
+            () = &mut closing => break,
+            done = tokio::time::timeout_at(give_up, app.db.commit(set)) => matches!(done, Ok(Ok(_))),
+        };
+        if prolonged {
             renewed = begin;
         } else if Instant::now() >= give_up {
             // Another node may have the slots a second later.

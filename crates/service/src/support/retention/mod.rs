@@ -224,10 +224,13 @@ async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>
 }
 
 /// Whether the name of a file names a person: in front of its ending, too, which is not of the domain
-/// of an address, and between underscores, which stand for blanks there.
+/// of an address, and in front of underscores, which no domain has.
 fn names_file(trace: &Trace, name: &str) -> bool {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    [name, stem, &stem.replace('_', " ")].into_iter().any(|text| trace.is_in(text))
+    let domain = stem.rfind('@').unwrap_or(stem.len());
+    let (front, behind) = stem.split_at(domain);
+    let parted = format!("{front}{}", behind.replace('_', " "));
+    [name, stem, &parted].into_iter().any(|text| trace.is_in(text))
 }
 
 /// The tickets of an account whose own texts name a person.

@@ -68,10 +68,11 @@ fn coefficients(bytes: &[u8], size: Size, components: u8) -> usize {
     kept.max().unwrap_or(0)
 }
 
-/// How often a scan begins, here or in a picture within this one. Each goes over all of the picture
-/// again, however little of it the file has.
+/// How often a scan begins, as far as the decoder would take it for one. Each goes over all of the
+/// picture again, however little of it the file has.
 fn scans(bytes: &[u8]) -> usize {
-    bytes.windows(2).filter(|two| *two == [0xff, 0xda]).count()
+    let is_head = |head: &&[u8]| matches!(head, [0xff, 0xda, 0, length, count @ 1..=4] if *length == 6 + 2 * count);
+    bytes.windows(5).filter(is_head).count()
 }
 
 /// The height and the width in the header of a frame (ITU-T T.81 §B.2.2).
@@ -205,6 +206,9 @@ mod tests {
             let bytes = [bytes.clone(), scan.repeat(count), end.clone()].concat();
             assert_eq!(read(&bytes) != Err(Undrawn::Unreadable), is_drawn, "{count}");
         }
+        // The film behind a photo has what looks like the beginning of one here and there.
+        let film = [0xff, 0xda, 0x51, 0x07, 0x03].repeat(1_000);
+        assert!(read(&[bytes, end, film].concat()).is_ok());
     }
 
     #[test]
