@@ -5,6 +5,7 @@ pub mod answer;
 pub mod business;
 pub mod callback;
 pub mod contents;
+mod envelope;
 pub mod judge;
 pub mod message;
 mod salvage;

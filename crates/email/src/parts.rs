@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn parts_are_found_side_by_side_and_within_each_other() {
-        let letter = "Subject: x\r\nContent-Type: multipart/mixed;\r\n boundary=\"a b\"\r\n\r\nx\r\n\
+        let letter = "Subject: x\r\nContent-Type: multipart/mixed;\r\n \
+             boundary=\"a b\"\r\n\r\nx\r\n\
              --a b\r\nContent-Type: multipart/report; Boundary=inner; report-type=x\r\n\r\n\
              --inner\r\n\r\nHello\r\n--inner\r\nContent-type: Message/Delivery-Status\r\n\
              Content-Transfer-Encoding: Base64\r\n\r\nUmVwb3\r\nJ0\r\n--inner--\r\n\

@@ -28,7 +28,7 @@ impl References {
         Self { hasher: RandomState::new(), given }
     }
 
-    /// One that none of the last messages to this destination has, unless all have begun anew since.
+    /// One that none of the last messages to this destination has, unless all began anew since.
     pub(super) fn next(&self, destination: &str) -> u16 {
         let key = self.hasher.hash_one(destination);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);

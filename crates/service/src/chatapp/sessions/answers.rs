@@ -153,8 +153,8 @@ impl Session {
 }
 
 /// What the person said last counts, until the prompt's day is over: a Yes opens, also after a No
-/// or after the sweep, a No ends. STOP ends what is open, also where a Yes came after it: then only a
-/// new prompt counts.
+/// or after the sweep, a No ends. STOP ends what is open, also where a Yes came after it: then only
+/// a new prompt counts.
 fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Verdict {
     let is_newest = session.is_newest(answer, said_at);
     match answer {

@@ -7,8 +7,9 @@ use ::store::{CommitError, WriteSet};
 use cloud_api::business::Listed;
 use cloud_api::template as rules;
 
-use super::live::{self, LONGEST_NAME, Upstream};
+use super::live::{LONGEST_NAME, Upstream};
 use super::store as sql;
+use super::told;
 use super::{CHANGED, EXISTS, Error, FULL, Named, Status, Template, may_ask, object_id};
 use crate::access::idempotency::Claim;
 use crate::app::App;
@@ -81,6 +82,6 @@ fn template(app: &App, account: &AccountId, listed: &Listed) -> Option<Template>
         created_at: now,
         updated_at: now,
     };
-    live::take_over(&mut template, listed);
+    told::take_over(&mut template, listed);
     Some(template)
 }

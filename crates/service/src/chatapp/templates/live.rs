@@ -16,6 +16,7 @@ use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifeti
 use cloud_api::callback::Template as News;
 use cloud_api::template::{self as rules, Category};
 
+use super::told::{hear_of, take_over, take_over_parts};
 use super::{CHANGED, Error, MOST, Named, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
@@ -223,17 +224,6 @@ impl<'a> Upstream<'a> {
     }
 }
 
-/// What the upstream shows is what people read; `false` = values alone do not fill it.
-fn take_over_parts(template: &mut Template, Listed { contents, .. }: &Listed) -> bool {
-    if !contents.is_fillable {
-        return false;
-    }
-    template.body = contents.body.clone().unwrap_or_default();
-    template.footer.clone_from(&contents.footer);
-    template.buttons.clone_from(&contents.buttons);
-    true
-}
-
 /// What a template of an account is called where it is sent from.
 pub(in crate::chatapp) fn upstream_name(app: &App, account: &AccountId, name: &str) -> String {
     Upstream::of(app, account).map_or_else(|| name.to_owned(), |it| it.name(account, name))
@@ -244,34 +234,6 @@ fn shared_name(account: &AccountId, name: &str) -> String {
     let id = account.as_str();
     let ending = id.get(id.len().saturating_sub(ENDING)..).unwrap_or(id);
     format!("{name}_{ending}")
-}
-
-/// What the upstream says of a template is so from now on.
-pub(super) fn take_over(template: &mut Template, listed: &Listed) {
-    if !listed.id.is_empty() {
-        template.provider_id.clone_from(&listed.id);
-    }
-    if let Some(category) = listed.category {
-        template.category = category;
-    }
-    hear_of(template, &listed.status, listed.reason.clone());
-}
-
-fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
-    if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
-        // What has something that values do not fill is sent no sooner than a sync finds it
-        // without, whatever is said of it meanwhile.
-        if template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string()) {
-            word.clone_into(&mut template.provider_status);
-            return;
-        }
-        template.status = status;
-        // That one is back (`REINSTATED`) is news, and no status of its own.
-        let stands = if status == Status::Approved { status.as_str() } else { word };
-        stands.clone_into(&mut template.provider_status);
-        let why = reason.unwrap_or_else(|| word.to_owned());
-        template.rejection_reason = (status == Status::Rejected).then_some(why);
-    }
 }
 
 /// Takes in what a callback tells of a template. One that the upstream knows by no id of ours is

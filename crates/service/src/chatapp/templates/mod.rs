@@ -8,6 +8,7 @@ pub mod live;
 pub mod own;
 mod parse;
 mod store;
+mod told;
 
 use ::store::{CommitError, Error as DbError, Reject, WriteSet};
 use clock::Millis;

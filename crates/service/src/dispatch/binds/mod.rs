@@ -217,7 +217,9 @@ async fn close_of(app: &App, lane: &Lane) {
             // They begin to close at once.
             biased;
             () = &mut closing => break,
-            done = tokio::time::timeout_at(give_up, app.db.commit(set)) => matches!(done, Ok(Ok(_))),
+            done = tokio::time::timeout_at(give_up, app.db.commit(set)) => {
+                matches!(done, Ok(Ok(_)))
+            }
         };
         if prolonged {
             renewed = begin;

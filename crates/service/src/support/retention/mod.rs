@@ -223,8 +223,8 @@ async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>
     }
 }
 
-/// Whether the name of a file names a person: in front of its ending, too, which is not of the domain
-/// of an address, and in front of underscores, which no domain has.
+/// Whether the name of a file names a person: in front of its ending, too, which is not of the
+/// domain of an address, and in front of underscores, which no domain has.
 fn names_file(trace: &Trace, name: &str) -> bool {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let domain = stem.rfind('@').unwrap_or(stem.len());

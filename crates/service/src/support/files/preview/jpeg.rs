@@ -71,7 +71,10 @@ fn coefficients(bytes: &[u8], size: Size, components: u8) -> usize {
 /// How often a scan begins, as far as the decoder would take it for one. Each goes over all of the
 /// picture again, however little of it the file has.
 fn scans(bytes: &[u8]) -> usize {
-    let is_head = |head: &&[u8]| matches!(head, [0xff, 0xda, 0, length, count @ 1..=4] if *length == 6 + 2 * count);
+    let is_head = |head: &&[u8]| {
+        let [0xff, 0xda, 0, length, count @ 1..=4] = head else { return false };
+        *length == 6 + 2 * count
+    };
     bytes.windows(5).filter(is_head).count()
 }
 
