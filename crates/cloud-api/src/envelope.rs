@@ -1,4 +1,5 @@
-//! A body before it is read: how much memory it is worth, and whose it may be. Anybody can send one.
+//! A body before it is read: how much memory it is worth, and whose it may be. Anybody can send
+//! one.
 
 use serde::Deserialize;
 use serde_json::Value;
