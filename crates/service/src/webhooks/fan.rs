@@ -25,6 +25,9 @@ const PARALLEL: usize = 32;
 /// Deliveries made in one write set, and of one account in one round.
 const MOST_DELIVERIES: usize = 128;
 
+/// Write sets of one account for events that were handed over together.
+const MOST_SETS: usize = 16;
+
 /// What came of a round.
 pub(super) struct Round {
     /// Events whose deliveries were made.
@@ -103,7 +106,8 @@ pub(super) async fn of_hand(engine: &Arc<Engine>, env: Env) {
     let work = accounts.for_each_concurrent(PARALLEL, async |of_account| {
         let Some(targets) = targets_of(engine, of_account).await else { return };
         let left = lend(engine, of_account, &targets);
-        for some in left.chunks(at_once(&targets)) {
+        // The others' events wait for all of these: what is left of very many takes turns.
+        for some in left.chunks(at_once(&targets)).take(MOST_SETS) {
             deliver_all(engine, some, &targets).await;
         }
     });
