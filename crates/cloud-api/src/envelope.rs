@@ -16,7 +16,7 @@ pub(crate) fn is_too_rich(body: &[u8]) -> bool {
     marks(body) > MOST_MARKS
 }
 
-/// How many brackets, colons and commas stand between the texts of a body.
+/// How many brackets, colons and commas stand between the texts of a body, by what they take.
 fn marks(body: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (0, false, false);
     for byte in body {
@@ -24,7 +24,9 @@ fn marks(body: &[u8]) -> usize {
             _ if is_escaped => is_escaped = false,
             b'\\' if is_text => is_escaped = true,
             b'"' => is_text = !is_text,
-            b'[' | b'{' | b':' | b',' if !is_text => count += 1,
+            // An object takes most.
+            b'{' if !is_text => count += 4,
+            b'[' | b':' | b',' if !is_text => count += 1,
             _ => {}
         }
     }

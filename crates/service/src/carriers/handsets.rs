@@ -11,9 +11,6 @@ use futures_util::future::BoxFuture;
 const HANDSETS: usize = 20_000;
 /// Those of one account; the one that received first is forgotten first.
 const HANDSETS_OF_ONE: usize = 2_000;
-/// Bytes of all messages on the handsets of a process, and on those of one account.
-const BYTES: usize = 256 << 20;
-const BYTES_OF_ONE: usize = 16 << 20;
 /// Messages that a handset keeps.
 pub const MESSAGES: usize = 50;
 
@@ -75,7 +72,20 @@ pub trait Shelf: Send + Sync + 'static {
 /// Handsets in the memory of this process, for a service of one node.
 #[derive(Default)]
 pub struct MemoryShelf {
+    limits: Limits,
     inner: Mutex<Phones>,
+}
+
+/// Bytes of the messages of all, and of those of one account.
+struct Limits {
+    bytes: usize,
+    of_one: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 256 << 20, of_one: 16 << 20 }
+    }
 }
 
 /// The handsets of all accounts.
@@ -97,7 +107,7 @@ struct PhonesOfOne {
 }
 
 impl PhonesOfOne {
-    fn put(&mut self, phone: &str, message: Received) {
+    fn put(&mut self, phone: &str, message: Received, most: usize) {
         if !self.by_phone.contains_key(phone) {
             self.order.push_back(phone.to_owned());
         }
@@ -107,13 +117,17 @@ impl PhonesOfOne {
         if messages.len() > MESSAGES {
             self.bytes -= messages.pop_back().as_ref().map_or(0, Received::bytes);
         }
-        while self.bytes > BYTES_OF_ONE && self.order.len() > 1 {
-            // Not the one that has just received something.
-            if self.order.front().is_some_and(|first| first == phone) {
-                self.order.rotate_left(1);
-            }
-            self.forget_first();
+        while self.bytes > most && self.order.len() > 1 {
+            self.forget_first_but(phone);
         }
+    }
+
+    /// Not the one that has just received something.
+    fn forget_first_but(&mut self, phone: &str) {
+        if self.order.front().is_some_and(|first| first == phone) {
+            self.order.rotate_left(1);
+        }
+        self.forget_first();
     }
 
     fn forget_first(&mut self) {
@@ -153,14 +167,18 @@ impl Phones {
         if own >= HANDSETS_OF_ONE {
             self.change(account_id, PhonesOfOne::forget_first);
         } else if self.count >= HANDSETS {
-            self.forget_of_most(|own| own.order.len());
+            self.forget_of_most(|own| own.order.len(), PhonesOfOne::forget_first);
         }
     }
 
-    fn forget_of_most(&mut self, share: fn(&PhonesOfOne) -> usize) {
+    fn forget_of_most(
+        &mut self,
+        share: fn(&PhonesOfOne) -> usize,
+        forget: impl FnOnce(&mut PhonesOfOne),
+    ) {
         let most = self.by_account.iter().max_by_key(|(_, own)| share(own));
         if let Some(account_id) = most.map(|(account_id, _)| account_id.clone()) {
-            self.change(&account_id, PhonesOfOne::forget_first);
+            self.change(&account_id, forget);
         }
     }
 }
@@ -172,9 +190,12 @@ impl MemoryShelf {
         if own.is_none_or(|own| !own.by_phone.contains_key(phone)) {
             phones.make_room(account_id);
         }
-        phones.change(account_id, |own| own.put(phone, message));
-        while phones.bytes > BYTES {
-            phones.forget_of_most(|own| own.bytes);
+        let Limits { bytes, of_one } = self.limits;
+        phones.change(account_id, |own| own.put(phone, message, of_one));
+        // Of one that has a single handset, nothing but that is left to forget.
+        while phones.bytes > bytes && phones.count > phones.by_account.len() {
+            let share = |own: &PhonesOfOne| if own.order.len() > 1 { own.bytes } else { 0 };
+            phones.forget_of_most(share, |own| own.forget_first_but(phone));
         }
     }
 
@@ -238,7 +259,7 @@ impl std::ops::Deref for Handsets {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES, BYTES_OF_ONE, HANDSETS, HANDSETS_OF_ONE, MESSAGES, MemoryShelf, Received};
+    use super::{HANDSETS, HANDSETS_OF_ONE, Limits, MESSAGES, MemoryShelf, Received};
     use clock::Millis;
 
     fn message(text: &str) -> Received {
@@ -283,23 +304,26 @@ mod tests {
 
     #[test]
     fn long_texts_take_no_more_than_their_account_may() {
-        let shelf = MemoryShelf::default();
+        let limits = Limits { bytes: 400_000, of_one: 100_000 };
+        let shelf = MemoryShelf { limits, ..MemoryShelf::default() };
+        let long = "x".repeat(16_000);
         shelf.put("small", "7", message("kept"));
-        let long = "x".repeat(16 << 10);
+        for phone in 0..10 {
+            shelf.put("acc", &phone.to_string(), message(&long));
+        }
+        assert!(shelf.of("acc", "3").is_empty(), "ten texts are more than it may have");
+        assert_eq!(shelf.of("acc", "4").len(), 1);
         for number in 0..60 {
-            for phone in 0..50 {
-                shelf.put(&format!("acc{}", number / 3), &phone.to_string(), message(&long));
-            }
+            shelf.put(&format!("acc{}", number / 6), &number.to_string(), message(&long));
+            assert_eq!(shelf.of(&format!("acc{}", number / 6), &number.to_string()).len(), 1);
         }
         let phones = shelf.inner.lock().unwrap();
-        let of_one = phones.by_account.values().map(|own| own.bytes).max().unwrap();
-        assert!(of_one <= BYTES_OF_ONE && phones.bytes <= BYTES, "{of_one} {}", phones.bytes);
         let counted: usize = phones.by_account.values().map(|own| own.bytes).sum();
-        assert_eq!(phones.bytes, counted);
-        assert!(counted > BYTES_OF_ONE, "control");
+        let handsets: usize = phones.by_account.values().map(|own| own.order.len()).sum();
+        assert_eq!((phones.bytes, phones.count), (counted, handsets));
+        assert!(counted <= 400_000 && handsets < 60, "{counted} {handsets}");
         drop(phones);
         assert_eq!(shelf.of("small", "7").len(), 1);
-        assert_eq!(shelf.of("acc19", "49").len(), 3, "what came last is there");
     }
 
     #[test]

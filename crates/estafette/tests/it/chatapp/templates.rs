@@ -154,7 +154,7 @@ async fn a_value_does_not_make_a_text_without_end(world: &World) {
             "template_name": "echo", "components": parts});
         ada.call("POST", "/v1/chatapp/messages").json(body)
     };
-    send(20).await.ok();
-    send(21).await.fault("/components", "invalid_template_params");
+    send(163).await.ok();
+    send(164).await.fault("/components", "invalid_template_params");
     send(200_000).await.fault("/components", "invalid_template_params");
 }

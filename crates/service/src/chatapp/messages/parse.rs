@@ -14,7 +14,7 @@ use crate::kit::problem_code::Code;
 /// The language of templates where a request names none.
 pub(in crate::chatapp) const DEFAULT_LANGUAGE: &str = "fr";
 /// Longest text, characters: the upstream's own bound.
-pub(super) const LONGEST_TEXT: usize = 4096;
+const LONGEST_TEXT: usize = 4096;
 /// Most values of one template.
 const MOST_PARAMS: usize = 200;
 /// Longest of them, characters.

@@ -8,7 +8,7 @@ use cloud_api::template::{self as rules, Category};
 use serde_json::Value;
 use store::{CommitError, WriteSet};
 
-use super::parse::{Filled, LONGEST_TEXT, Order, What, params_of};
+use super::parse::{Filled, Order, What, params_of};
 use super::store as sql;
 use super::{BillingKind, BillingMode, Chatapp, Error, Message, Said, Status, VALIDITY_MS};
 use crate::access::idempotency::{Claim, Seen};
@@ -21,6 +21,9 @@ use crate::dispatch::{self, Leg, NewLeg};
 use crate::inbound::opt_outs::{self, OPTED_OUT};
 use crate::inbound::windows;
 use crate::kit::id::MessageId;
+
+/// Longest text of a template with its values, characters: a value may stand in it many times.
+const LONGEST_FILLED: usize = 32_768;
 
 /// What goes out, and what it counts as.
 struct Made {
@@ -225,10 +228,10 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
         return Err(Error::Params { pointer, detail });
     }
     let values: Vec<&str> = params.iter().map(String::as_str).collect();
-    if rules::filled_chars(&template.body, &values) > LONGEST_TEXT {
+    if rules::filled_chars(&template.body, &values) > LONGEST_FILLED {
         let detail =
-            format!("make a text of more than {LONGEST_TEXT} characters: shorten the values");
-        let is_in_params = filled.components.is_empty();
+            format!("make a text of more than {LONGEST_FILLED} characters: shorten the values");
+        let is_in_params = params_of(&filled.components).is_none();
         let pointer = if is_in_params { "/template_params" } else { "/components" };
         return Err(Error::Params { pointer, detail });
     }

@@ -18,8 +18,9 @@ pub(super) fn take_over(template: &mut Template, listed: &Listed) {
 pub(super) fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
         // What has something that values do not fill is sent no sooner than a sync finds it
-        // without, whatever is said of it meanwhile.
-        if template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string()) {
+        // without, whatever is said of it meanwhile; but that it is gone.
+        let is_unfit = template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string());
+        if is_unfit && word != "DELETED" {
             word.clone_into(&mut template.provider_status);
             return;
         }

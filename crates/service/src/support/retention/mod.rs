@@ -224,13 +224,20 @@ async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>
 }
 
 /// Whether the name of a file names a person: in front of its ending, too, which is not of the
-/// domain of an address, and in front of underscores, which no domain has.
+/// domain of an address. Underscores stand for blanks between the digits of a number; they end the
+/// domain of an address, and may be of what is in front of its at sign.
 fn names_file(trace: &Trace, name: &str) -> bool {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let domain = stem.rfind('@').unwrap_or(stem.len());
-    let (front, behind) = stem.split_at(domain);
-    let parted = format!("{front}{}", behind.replace('_', " "));
-    [name, stem, &parted].into_iter().any(|text| trace.is_in(text))
+    let names = |text: &str| trace.is_in(text);
+    let is_number = matches!(trace, Trace::Number(_));
+    if names(name) || names(stem) || (is_number && names(&stem.replace('_', " "))) {
+        return true;
+    }
+    ["@", "%40"].into_iter().flat_map(|sign| stem.match_indices(sign)).any(|(at, sign)| {
+        let (front, behind) = stem.split_at(at + sign.len());
+        let domain = behind.split('_').next().unwrap_or_default();
+        names(&format!("{front}{domain}"))
+    })
 }
 
 /// The tickets of an account whose own texts name a person.
