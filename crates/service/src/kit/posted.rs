@@ -4,6 +4,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 
 use super::page::Query;
 use super::problem::Problem;
@@ -16,6 +17,15 @@ pub fn malformed_path() -> Problem {
         "A part of the path is not UTF-8 once its percent-encoding is read. Take ids as the API \
          answered them.",
     )
+}
+
+/// The part of a path that stands for an object.
+///
+/// # Errors
+/// 400: it cannot be read.
+pub async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    path.map(|Path(part)| part).map_err(|_| malformed_path())
 }
 
 /// A POST. The edge has read the body.
@@ -54,10 +64,9 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
-        let path = Path::<String>::from_request_parts(&mut parts, state).await;
+        let path = path_part(&mut parts, state).await;
         let request = Request::from_parts(parts, body);
         let Post { headers, body } = Post::from_request(request, state).await?;
-        let Path(id) = path.map_err(|_| malformed_path())?;
-        Ok(Self { id, headers, body })
+        Ok(Self { id: path?, headers, body })
     }
 }

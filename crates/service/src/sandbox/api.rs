@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
@@ -23,7 +23,7 @@ use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
-use crate::kit::posted::malformed_path;
+use crate::kit::posted::path_part;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::words::words;
@@ -146,9 +146,7 @@ impl FromRequest<App> for Posted {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
-        let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let Path(phone) = path.map_err(|_| malformed_path())?;
-        let phone = read_phone(&phone)?;
+        let phone = read_phone(&path_part(&mut parts, app).await?)?;
         let headers = parts.headers.clone();
         // The edge has read it by now.
         let body = Bytes::from_request(Request::from_parts(parts, body), app).await;

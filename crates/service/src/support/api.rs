@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
 use crate::kit::page::{self, NoQuery, Page, Query};
-use crate::kit::posted::malformed_path;
+use crate::kit::posted::path_part;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -82,8 +82,7 @@ impl FromRequest<App> for Posted {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
-        let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let Path(id) = path.map_err(|_| malformed_path())?;
+        let id = path_part(&mut parts, app).await?;
         let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
         let headers = parts.headers.clone();
         // The edge has read it by now.

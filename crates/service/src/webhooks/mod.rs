@@ -293,22 +293,21 @@ pub async fn change(
     change: &Change,
     by: By<'_>,
 ) -> Result<Target, Error> {
-    let mut after = find(app, account, id).await?;
-    after.take(change, app.now());
+    let (mut after, now) = (find(app, account, id).await?, app.now());
+    after.take(change, now);
     let patterns = change.patterns.as_ref().map(Patterns::to_stored);
     let mut set = WriteSet::of(account.as_str());
-    let row = args![change.url.clone(), patterns, app.now(), account, id];
+    let row = args![change.url.clone(), patterns, now, account, id];
     set.guard(sql::CHANGE, row, sql::CHANGED);
     match change.active {
         Some(true) => {
-            let now = app.now();
             // Whoever asked for what was missed meanwhile asked for all of it.
             let until = EventId::bound(now + STILL_FANNED_MS);
             set.push(sql::ENABLE, args![&until, now, account, id]);
         }
         Some(false) => {
             let anywhere: Option<String> = None;
-            set.push(sql::DISABLE, args!["manual", app.now(), account, id, anywhere]);
+            set.push(sql::DISABLE, args!["manual", now, account, id, anywhere]);
         }
         None => {}
     }

@@ -154,11 +154,11 @@ pub fn open_through(
         config,
         clock,
     });
-    let real = real_carriers(&shared.config, &shared.clock, &live_door)?;
-    let live = App::new(Env::Live, real, Arc::clone(&shared));
+    let carriers = real_carriers(&shared.config, &shared.clock, &live_door)?;
+    let live = App::new(Env::Live, carriers, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
-    let (owners, arrivals) = (OWNERS, Some([live_arrivals, sandbox_arrivals]));
-    Ok(Service { live, sandbox, live_door, owners, arrivals })
+    let arrivals = Some([live_arrivals, sandbox_arrivals]);
+    Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
 fn real_carriers(config: &Config, clock: &Clock, door: &Door) -> anyhow::Result<Carriers> {

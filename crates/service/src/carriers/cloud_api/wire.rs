@@ -1,10 +1,10 @@
 //! A message on its way out as the Cloud API takes it.
 
-use super::LANGUAGES;
 use cloud_api::judge;
 use cloud_api::message::{Content as Wire, Message, Template, encode};
 use serde_json::Value;
 
+use super::LANGUAGES;
 use crate::carriers::{Content, Outbound};
 use crate::kit::secret::Secret;
 

@@ -16,7 +16,7 @@ use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifeti
 use cloud_api::callback::Template as News;
 use cloud_api::template::{self as rules, Category};
 
-use super::told::{hear_of, take_over, take_over_parts};
+use super::told::{hear_of, is_unfit, take_over, take_over_parts};
 use super::{CHANGED, Error, MOST, Named, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
@@ -212,10 +212,10 @@ impl<'a> Upstream<'a> {
             return Err(Error::Unfit);
         }
         take_over(template, &listed);
-        let why = Error::Unfit.to_string();
         if !is_fit {
-            (template.status, template.rejection_reason) = (Status::Rejected, Some(why));
-        } else if template.rejection_reason.as_ref() == Some(&why) {
+            template.status = Status::Rejected;
+            template.rejection_reason = Some(Error::Unfit.to_string());
+        } else if is_unfit(template) {
             // It is fit again.
             template.rejection_reason = None;
             take_over(template, &listed);

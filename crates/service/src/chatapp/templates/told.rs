@@ -19,8 +19,7 @@ pub(super) fn hear_of(template: &mut Template, word: &str, reason: Option<String
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
         // What has something that values do not fill is sent no sooner than a sync finds it
         // without, whatever is said of it meanwhile; but that it is gone.
-        let is_unfit = template.rejection_reason.as_deref() == Some(&*Error::Unfit.to_string());
-        if is_unfit && word != "DELETED" {
+        if is_unfit(template) && word != "DELETED" {
             word.clone_into(&mut template.provider_status);
             return;
         }
@@ -31,6 +30,11 @@ pub(super) fn hear_of(template: &mut Template, word: &str, reason: Option<String
         let why = reason.unwrap_or_else(|| word.to_owned());
         template.rejection_reason = (status == Status::Rejected).then_some(why);
     }
+}
+
+/// Whether a sync found something in it that values do not fill. Its reason says so, as to people.
+pub(super) fn is_unfit(template: &Template) -> bool {
+    template.rejection_reason.as_ref() == Some(&Error::Unfit.to_string())
 }
 
 /// What the upstream shows is what people read; `false` = values alone do not fill it.

@@ -1,7 +1,7 @@
 //! Live chat over HTTP: the upgrade of both sides, and one-use tokens for it.
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
-use crate::kit::posted::malformed_path;
+use crate::kit::posted::path_part;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -83,9 +83,7 @@ impl FromRequestParts<App> for Upgrade {
             }
         };
         let features = read_features(query.get("features").unwrap_or(""))?;
-        let path = Path::<String>::from_request_parts(parts, app).await;
-        let Path(id) = path.map_err(|_| malformed_path())?;
-        let ticket = TicketId::parse(&id);
+        let ticket = TicketId::parse(&path_part(parts, app).await?);
         let (protocol, offered) = offered(&parts.headers);
         let given = query.get("token").map(|text| Secret::new(text.to_owned()));
         let given = given.or(offered).or_else(|| bearer(&parts.headers));

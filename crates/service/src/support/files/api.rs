@@ -3,7 +3,7 @@
 use ::store::CommitError;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -19,7 +19,7 @@ use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
 use crate::kit::page::{NoQuery, Query};
-use crate::kit::posted::malformed_path;
+use crate::kit::posted::path_part;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::support::api::user;
@@ -142,8 +142,7 @@ impl axum::extract::FromRequest<App> for Sent {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         Query::read(parts.uri.query(), &[])?;
-        let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let Path(ticket) = path.map_err(|_| malformed_path())?;
+        let ticket = path_part(&mut parts, app).await?;
         let ticket = TicketId::parse(&ticket).ok_or(Code::NotFound)?;
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let boundary = kind.and_then(|kind| multer::parse_boundary(kind).ok());

@@ -54,10 +54,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Picture, Undrawn> {
 /// and of one with a scan that lacks components. The decoder does not tell which it has. So every
 /// header is looked at that may be one, wherever it is: the image may have been made to mislead.
 fn coefficients(bytes: &[u8], size: Size, components: u8) -> usize {
-    let is_partial = bytes.windows(5).any(|head| {
-        matches!(head, [0xff, 0xda, 0, length, in_scan]
-            if *in_scan != components && u16::from(*length) == 6 + 2 * u16::from(*in_scan))
-    });
+    let is_partial = scan_heads(bytes).any(|in_scan| in_scan != components);
     let kept = bytes.windows(10).enumerate().filter_map(|(at, head)| {
         let [0xff, marker @ 0xc0..=0xc2, _, _, _, sides @ .., count] = head else { return None };
         let end = at + 10 + 3 * usize::from(components);
@@ -71,11 +68,17 @@ fn coefficients(bytes: &[u8], size: Size, components: u8) -> usize {
 /// How often a scan begins, as far as the decoder would take it for one. Each goes over all of the
 /// picture again, however little of it the file has.
 fn scans(bytes: &[u8]) -> usize {
-    let is_head = |head: &&[u8]| {
-        let [0xff, 0xda, 0, length, count @ 1..=4] = head else { return false };
-        *length == 6 + 2 * count
-    };
-    bytes.windows(5).filter(is_head).count()
+    scan_heads(bytes).filter(|components| (1..=4).contains(components)).count()
+}
+
+/// How many components each scan has, of all headers that may be of one.
+fn scan_heads(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.windows(5).filter_map(|head| match head {
+        [0xff, 0xda, 0, length, count] if u16::from(*length) == 6 + 2 * u16::from(*count) => {
+            Some(*count)
+        }
+        _ => None,
+    })
 }
 
 /// The height and the width in the header of a frame (ITU-T T.81 §B.2.2).
