@@ -1,6 +1,14 @@
 //! One-time passcodes and messages over chat-app, SMS and email, all billed in credits.
 //! ARCHITECTURE.md in the root of the project is the map.
 
+#![cfg_attr(
+    not(feature = "describe"),
+    allow(
+        unused_imports,
+        reason = "what a handler is described by is read only where that is made"
+    )
+)]
+
 pub mod access;
 pub mod app;
 pub mod carriers;

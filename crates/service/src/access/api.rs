@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
@@ -31,13 +29,8 @@ use crate::kit::throttle::Class;
 const KEYS: &str = "/v1/api-keys";
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(login))
-        .routes(routes!(logout))
-        .routes(routes!(change_password))
-        .routes(routes!(list_api_keys, create_api_key))
-        .routes(routes!(disable_api_key))
+pub fn routes() -> ApiRouter<App> {
+    routes!(login, logout, change_password, list_api_keys, create_api_key, disable_api_key)
 }
 
 impl From<Error> for Problem {
@@ -226,7 +219,7 @@ pub struct DisabledKeyView {
 ///
 /// The token works at the live and at the sandbox address. A repeat with the same `Idempotency-Key`
 /// is the same login for ten minutes, as long as its token is good; after that it is a new one.
-#[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
+#[endpoints::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
@@ -264,7 +257,7 @@ pub(super) async fn log_in(
 ///
 /// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the ended
 /// token gets the same answer.
-#[utoipa::path(post, path = "/v1/auth/logout", tag = "Account",
+#[endpoints::path(post, path = "/v1/auth/logout", tag = "Account",
     request_body = Option<EmptyRequest>,
     security(("portal_token" = [])),
     responses(
@@ -309,7 +302,7 @@ pub(super) async fn log_out<P>(
 ///
 /// Ends all other tokens of the user, and every password reset that was mailed and not used. The
 /// new password must differ from the current one, be none of the commonest, and not be the email.
-#[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
+#[endpoints::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
@@ -367,7 +360,7 @@ fn of_current(problem: Problem) -> Problem {
 /// List API keys.
 ///
 /// Newest first.
-#[utoipa::path(get, path = "/v1/api-keys", tag = "Account", security(("portal_token" = [])),
+#[endpoints::path(get, path = "/v1/api-keys", tag = "Account", security(("portal_token" = [])),
     params(
         ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
         ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
@@ -395,7 +388,7 @@ async fn list_api_keys(
 ///
 /// The raw key is in this answer only; a repeat with the same `Idempotency-Key` carries it for ten
 /// minutes, and comes without it afterwards.
-#[utoipa::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
+#[endpoints::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
     security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
@@ -425,7 +418,7 @@ async fn create_api_key(
 /// Disable an API key.
 ///
 /// Repeating this has no effect.
-#[utoipa::path(delete, path = "/v1/api-keys/{key_id}", tag = "Account",
+#[endpoints::path(delete, path = "/v1/api-keys/{key_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("key_id" = String, Path, description = "The key's id")),
     responses(

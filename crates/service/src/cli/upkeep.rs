@@ -274,6 +274,8 @@ pub(super) fn template(output: Output) -> anyhow::Result<ExitCode> {
 
 /// Prints the description of the API.
 pub(super) fn openapi(output: Output) -> anyhow::Result<ExitCode> {
-    output.answer(&serde_json::to_value(wiring::openapi())?, wiring::openapi_text)?;
+    output.answer(&wiring::description::openapi(), || {
+        wiring::description::openapi_text().trim_end().to_owned()
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,8 @@
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Error, Transfer, TransferKind};
 use crate::access::caller::{Caller, ReadAccount};
@@ -17,8 +15,8 @@ use crate::kit::problem::{Item, Problem, sentence};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(read_balance)).routes(routes!(list_ledger))
+pub fn routes() -> ApiRouter<App> {
+    routes!(read_balance, list_ledger)
 }
 
 /// What an account has.
@@ -36,7 +34,7 @@ pub struct BalanceView {
 }
 
 /// Read the balance.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/balance", tag = "Credits",
     responses(
         (status = 200, body = BalanceView, description = "The balance"),
@@ -100,7 +98,7 @@ impl From<Transfer> for TransferView {
 ///
 /// Newest first; a post, void or refund stands directly above the hold that it belongs to, and
 /// counts as of that moment for `since` and `until`.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/ledger", tag = "Credits",
     params(
         ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),

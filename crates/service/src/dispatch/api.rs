@@ -5,8 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use endpoints::{ApiRouter, routes};
 
 use crate::access::client_of;
 use crate::app::App;
@@ -18,16 +17,15 @@ use crate::kit::problem_code::Code;
 pub const CALLBACK: &str = "/v1/upstream/sms/{carrier}";
 
 /// The routes.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(call_back, call_back_by_post))
+pub fn routes() -> ApiRouter<App> {
+    routes!(call_back, call_back_by_post)
 }
 
 /// Take a carrier's callback.
 ///
 /// Receipts and messages of an HTTP carrier, in its own form. It proves itself by the token in the
 /// URL that it was given, by its signature, or by its address.
-#[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
+#[endpoints::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
     params(("carrier" = String, Path, description = "Its name in the settings"),
         ("token" = Option<String>, Query, description = "Proves the gateway")),
     extensions(("x-codes" = json!([Code::InvalidToken, Code::NotFound]))),
@@ -46,7 +44,7 @@ async fn call_back(
 /// Take a carrier's callback, by POST.
 ///
 /// As by GET, with a form or JSON.
-#[utoipa::path(post, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
+#[endpoints::path(post, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
     params(("carrier" = String, Path, description = "Its name in the settings"),
         ("token" = Option<String>, Query, description = "Proves the gateway")),
     request_body(content = String, content_type = "application/x-www-form-urlencoded",

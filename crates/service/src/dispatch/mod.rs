@@ -41,12 +41,12 @@ mod submissions;
 mod submit;
 mod waiting;
 
+use endpoints::ToSchema;
 use std::future::Future;
 
 use ::store::{Reject, WriteSet};
 use clock::Millis;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::carriers::inbox::Asker;

@@ -5,11 +5,9 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
 use store::Error as DbError;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::bulk::{self, BulkResults};
 use super::large::Large;
@@ -32,12 +30,8 @@ const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
 const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_emails, send_email))
-        .routes(routes!(send_emails))
-        .routes(routes!(read_email))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_emails, send_email, send_emails, read_email)
         .merge(attempts::api::routes())
         .merge(domains::api::routes())
         .merge(suppressions::api::routes())
@@ -113,7 +107,7 @@ pub struct NewEmails {
 /// `email.delivery` and by reading it. It costs its price for each recipient; what no relay takes
 /// costs nothing, and neither do addresses that the account has suppressed. A request may have 10
 /// MiB.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/emails", tag = "Email",
     request_body = NewEmail,
     extensions(("x-codes" = json!([
@@ -158,7 +152,7 @@ async fn send_email(
 /// At most 100. Each is taken or refused on its own, and `results` has one item for each, in the
 /// order of the request. They wait for emails that are sent alone. A repeat under the same
 /// `Idempotency-Key` answers how those stand that were taken, and why the others were refused.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/emails/bulk", tag = "Email",
     request_body = NewEmails,
     responses(
@@ -196,7 +190,7 @@ async fn send_emails(
 ///
 /// Newest first. A page of a list that is filtered by `status` may be shorter than `limit`, even
 /// empty, and still lead on: go by the `Link` header.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/emails", tag = "Email",
     params(
         ("to" = Option<String>, Query, description = "Only to this address, cc and bcc included"),
@@ -229,7 +223,7 @@ async fn list_emails(
 }
 
 /// Read an email.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/emails/{email_id}", tag = "Email",
     params(("email_id" = String, Path, description = "From its send")),
     responses(

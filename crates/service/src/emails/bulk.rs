@@ -3,13 +3,13 @@
 //! finds those that were taken, is told again why others were refused, and takes those that the
 //! first request did not come to.
 
+use endpoints::ToSchema;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use serde_json::Value;
 use store::{CommitError, WriteSet};
-use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::parse::Order;

@@ -24,11 +24,11 @@ pub mod suppressions;
 pub mod unsubscribe;
 mod view;
 
+use endpoints::ToSchema;
 use std::sync::Arc;
 
 use clock::Millis;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::carriers::Priority;

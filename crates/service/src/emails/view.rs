@@ -1,11 +1,11 @@
 //! What the API and events show of an email.
 
 use clock::Millis;
+use endpoints::ToSchema;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use store::Error;
-use utoipa::ToSchema;
 
 use super::{Cause, Kind, Letter, MOST_RECIPIENTS, Recipient, Status, Tally, store as sql};
 use crate::app::{App, EventRef};

@@ -3,11 +3,9 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
 use store::args;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::store::BEFORE;
 use super::{Kind, Stored, render};
@@ -20,8 +18,8 @@ use crate::kit::problem_code::Code;
 use crate::kit::words::one_of;
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(read_event))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_events, read_event)
 }
 
 /// Something that happened.
@@ -49,7 +47,7 @@ pub struct EventView {
 /// Newest first. A page of a filtered list may be shorter than `limit`, even empty, and still lead
 /// on: go by the `Link` header. Events of one moment may become visible a little later than newer
 /// ones, so a program that polls should look back over the last minute again.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/events", tag = "Events",
     params(
         ("type" = Option<super::Kind>, Query, description = "Only events of this type"),
@@ -104,7 +102,7 @@ fn json(text: String) -> Response {
 }
 
 /// Read an event.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/events/{event_id}", tag = "Events",
     params(("event_id" = String, Path, description = "The event; `webhook-id` of a delivery")),
     responses(

@@ -3,10 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::message::Address;
 use super::view::{InboundNotification, PROVIDER};
@@ -26,11 +24,8 @@ const FILTERS: [&str; 5] = ["provider", "sender", "recipient", "since", "until"]
 const KNOWN: [&str; 7] = ["provider", "sender", "recipient", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_inbound_notifications))
-        .routes(routes!(read_inbound_notification))
-        .routes(routes!(list_parked_notifications))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_inbound_notifications, read_inbound_notification, list_parked_notifications)
 }
 
 /// A message that a person sent, with the carrier's payload.
@@ -63,7 +58,7 @@ pub struct InboundNotificationDetail {
 ///
 /// What people sent to the account, newest first. A page of a filtered list may be shorter than
 /// `limit`, even empty, and still lead on: go by the `Link` header.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
         ("provider" = inline(Option<Provider>), Query,
@@ -100,7 +95,7 @@ async fn list_inbound_notifications(
 /// Read an inbound message.
 ///
 /// With the carrier's payload.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/inbound-notifications/{notification_id}", tag = "Inbound",
     params(
         ("notification_id" = String, Path, description = "The notification"),
@@ -140,7 +135,7 @@ async fn read_inbound_notification(
 ///
 /// Newest first. Nobody has the number that was written to as an approved sender, and nobody wrote
 /// to the person within 72 hours.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/inbound-notifications", tag = "Operator",
     params(
         ("sender" = Option<String>, Query, description = "Only what this number wrote"),

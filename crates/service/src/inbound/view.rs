@@ -1,9 +1,9 @@
 //! What a list and an event show of a message.
 
+use endpoints::ToSchema;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use store::{Error, args};
-use utoipa::ToSchema;
 
 use super::Notification;
 use super::store as sql;

@@ -6,6 +6,7 @@ macro_rules! described {
         $crate::kit::described::described!($type as $about, $name, $words);
     };
     ($type:ty as $about:literal, $name:expr, $words:expr) => {
+        #[cfg(feature = "describe")]
         impl ::utoipa::PartialSchema for $type {
             fn schema() -> ::utoipa::openapi::RefOr<::utoipa::openapi::Schema> {
                 ::utoipa::openapi::ObjectBuilder::new()
@@ -16,6 +17,7 @@ macro_rules! described {
             }
         }
 
+        #[cfg(feature = "describe")]
         impl ::utoipa::ToSchema for $type {
             fn name() -> ::std::borrow::Cow<'static, str> {
                 $name.into()
@@ -29,6 +31,10 @@ macro_rules! described_words {
     ($vis:vis $type:ident: $about:literal, $words:expr) => {
         #[doc = $about]
         #[derive(Debug)]
+        #[cfg_attr(
+            not(feature = "describe"),
+            expect(dead_code, reason = "only descriptions name it")
+        )]
         $vis struct $type;
 
         $crate::kit::described::described!($type as $about, stringify!($type), $words);

@@ -2,8 +2,8 @@
 //! is the contract's; a test compares the two, and another reads the sources for words that are in
 //! neither.
 
+use endpoints::ToSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 macro_rules! item_codes {
     ($($(#[doc = $doc:literal])* $name:ident $word:literal;)*) => {

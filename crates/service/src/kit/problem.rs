@@ -20,7 +20,7 @@ const LISTED: usize = 20;
 const POINTER: usize = 200;
 
 /// One field at fault.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, endpoints::ToSchema)]
 pub struct Item {
     /// RFC 6901 pointer into the body, `?name` for a query parameter, `header:Name` for a header.
     pub pointer: String,
@@ -114,7 +114,7 @@ impl From<Vec<Item>> for Faults {
 }
 
 /// An error, RFC 9457. Programs go by `code`.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Serialize, endpoints::ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
     /// Address of the page that explains the code.

@@ -1,13 +1,12 @@
 //! All routes of the operator's room.
 
-use utoipa_axum::router::OpenApiRouter;
+use endpoints::ApiRouter;
 
 use super::{accounts, carriers, credits, keys, log, prices};
 use crate::app::App;
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> ApiRouter<App> {
     accounts::api::routes()
         .merge(credits::api::routes())
         .merge(keys::api::routes())

@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::order::Order;
 use super::parse;
@@ -30,14 +28,8 @@ const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
 const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(send_otp))
-        .routes(routes!(send_chatapp_otp))
-        .routes(routes!(verify_otp))
-        .routes(routes!(list_otps))
-        .routes(routes!(read_otp))
+pub fn routes() -> ApiRouter<App> {
+    routes!(send_otp, send_chatapp_otp, verify_otp, list_otps, read_otp)
 }
 
 described_words!(
@@ -236,7 +228,7 @@ pub struct ChallengeView {
 ///
 /// By default the chat-app is tried first, then SMS with the same code. Repeating a send while a
 /// challenge for the same recipient and reference is open sends the same code again.
-#[utoipa::path(post, path = "/v1/otp/send", tag = "OTP", request_body = SendRequest,
+#[endpoints::path(post, path = "/v1/otp/send", tag = "OTP", request_body = SendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
         Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
@@ -265,7 +257,8 @@ async fn send_otp(
 }
 
 /// Send a passcode by chat-app only.
-#[utoipa::path(post, path = "/v1/chatapp/otp/send", tag = "OTP", request_body = ChatappSendRequest,
+#[endpoints::path(post, path = "/v1/chatapp/otp/send", tag = "OTP",
+    request_body = ChatappSendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
         Code::InsufficientCredits, Code::CountryNotAllowed, Code::RecipientUnreachable,
@@ -305,7 +298,7 @@ async fn send_chatapp_otp(
 ///
 /// Five guesses, exactly; the fifth may succeed. Spaces and dashes in the code are dropped. A
 /// malformed code burns no guess.
-#[utoipa::path(post, path = "/v1/otp/verify", tag = "OTP", request_body = VerifyRequest,
+#[endpoints::path(post, path = "/v1/otp/verify", tag = "OTP", request_body = VerifyRequest,
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
     extensions(("x-codes" = json!([
         Code::NotFound, Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
@@ -367,7 +360,7 @@ async fn verify_otp(
 ///
 /// Newest first, each as the single read shows it. A page of a filtered list may be shorter than
 /// `limit`, even empty, and still lead on: go by the `Link` header.
-#[utoipa::path(get, path = "/v1/otp", tag = "OTP",
+#[endpoints::path(get, path = "/v1/otp", tag = "OTP",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
         ("reference" = Option<String>, Query, description = "Only with this reference"),
@@ -394,7 +387,7 @@ async fn list_otps(
 }
 
 /// Read a challenge.
-#[utoipa::path(get, path = "/v1/otp/{challenge_id}", tag = "OTP",
+#[endpoints::path(get, path = "/v1/otp/{challenge_id}", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint")),
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
     responses((status = 200, body = ChallengeView, description = "The challenge")))]

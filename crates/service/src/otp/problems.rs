@@ -1,6 +1,6 @@
 //! What problems of passcodes say, and what they tell beside their usual members.
 
-use utoipa::ToSchema;
+use endpoints::ToSchema;
 
 use super::{Error, Reason, Status};
 use crate::kit::id::ChallengeId;

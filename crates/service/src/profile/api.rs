@@ -4,11 +4,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
 use store::WriteSet;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::api::{LoginView, UserView, new_password, private};
 use crate::access::idempotency::{Claim, Repeatable, Seen};
@@ -27,8 +25,8 @@ use crate::kit::throttle::Class;
 use crate::notices::{self, Reader};
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(signup)).routes(routes!(read_profile))
+pub fn routes() -> ApiRouter<App> {
+    routes!(signup, read_profile)
 }
 
 /// Someone new.
@@ -103,7 +101,7 @@ pub struct ProfileView {
 /// `pending` until the operator activates it. A repeat with the same `Idempotency-Key` makes no
 /// second user: for ten minutes it carries the same token, as long as that is good; after that it
 /// is a login of its own.
-#[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
+#[endpoints::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
     extensions(("x-codes" = json!([
         Code::SignupDisabled, Code::InvalidLogin, Code::TooManyLogins
     ]))),
@@ -150,7 +148,7 @@ async fn signup(
 /// Read the account's profile.
 ///
 /// The profile of your account at this address (live or sandbox).
-#[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
+#[endpoints::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
     responses(
         (status = 200, body = ProfileView, description = "The profile"),
     ))]

@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::turns::{self, Order};
 use super::view::ErasureView;
@@ -25,8 +23,8 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(erase_recipient))
+pub fn routes() -> ApiRouter<App> {
+    routes!(erase_recipient)
 }
 
 /// A person who wants to be forgotten.
@@ -50,7 +48,7 @@ pub struct NewErasure {
 /// erasure continues. A repeat with the same `Idempotency-Key` is told what it found once it is
 /// done. What the person is sent from then on is kept again. That they opted out, or are not to be
 /// written to, stays known, by a keyed hash.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
     extensions(("x-codes" = json!([Code::NotFound]))),

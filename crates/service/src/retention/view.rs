@@ -1,7 +1,7 @@
 //! What an erasure found, as the API shows it and keeps it for repeats.
 
+use endpoints::ToSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Erased;
 

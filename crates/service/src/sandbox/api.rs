@@ -6,11 +6,9 @@ use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::mailboxes;
 use super::replies::{self, Button, Fault, Reply, Said};
@@ -29,12 +27,8 @@ use crate::kit::problem_code::Code;
 use crate::kit::words::words;
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_handset_messages))
-        .routes(routes!(reply_from_handset))
-        .merge(mailboxes::api::routes())
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_handset_messages, reply_from_handset).merge(mailboxes::api::routes())
 }
 
 /// A message on a virtual handset.
@@ -107,7 +101,7 @@ pub struct ReplyView {
 /// Read a virtual handset.
 ///
 /// What it received, newest first; only messages of your own account.
-#[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
+#[endpoints::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
     params(
         ("phone" = String, Path, description = "International format"),
         ("limit" = Option<i64>, Query),
@@ -158,7 +152,7 @@ impl FromRequest<App> for Posted {
 ///
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
 /// addressed to the sender of the last message that the phone got by this channel.
-#[utoipa::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
+#[endpoints::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
     params(("phone" = String, Path, description = "International format")),
     request_body = ReplyRequest,
     security(("api_key" = []), ("portal_token" = [])),

@@ -5,11 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, WriteSet};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{AskError, MOST, Sender, Status, Verdict};
 use crate::access::audit::{self, Entry};
@@ -23,11 +21,8 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_senders, create_sender))
-        .routes(routes!(list_all_senders, decide_senders))
-        .routes(routes!(decide_sender))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_senders, create_sender, list_all_senders, decide_senders, decide_sender)
 }
 
 /// A sender of SMS.
@@ -101,7 +96,7 @@ pub struct NamedDecision {
 /// List senders.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/senders", tag = "Senders",
     params(
         ("status" = Option<Status>, Query, description = "Only with this status"),
@@ -135,7 +130,7 @@ async fn list_senders(
 ///
 /// It is `pending` until the operator's staff decides. Asking again for the same one changes
 /// nothing and answers where it stands.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
     extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
@@ -173,7 +168,7 @@ async fn create_sender(
 /// List the senders of all accounts.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
         ("status" = Option<Status>, Query, description = "Only with this status"),
@@ -206,7 +201,7 @@ async fn list_all_senders(
 }
 
 /// Approve or reject a sender.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/admin/senders/{sender_id}", tag = "Operator",
     params(("sender_id" = String, Path, description = "The sender")),
     request_body = Decision,
@@ -226,7 +221,7 @@ async fn decide_sender(
 }
 
 /// Approve or reject the sender in the body.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/admin/senders", tag = "Operator",
     request_body = NamedDecision,
     extensions(("x-codes" = json!([Code::NotFound]))),

@@ -5,11 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
 use store::Error as DbError;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::store::{self as sql, Stretch};
 use super::view::{SentSms, SmsMessage};
@@ -27,9 +25,8 @@ const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
 const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_messages, send_message)).routes(routes!(read_message))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_messages, send_message, read_message)
 }
 
 /// An SMS to send.
@@ -61,7 +58,7 @@ pub struct NewSms {
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
 /// `sms.delivery` and by reading it. What no carrier takes costs nothing.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/messages", tag = "SMS",
     request_body = NewSms,
     extensions(("x-codes" = json!([
@@ -93,7 +90,7 @@ async fn send_message(
 ///
 /// Newest first. A page of a list that is filtered by `status` may be shorter than `limit`, even
 /// empty, and still lead on: go by the `Link` header.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/messages", tag = "SMS",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
@@ -126,7 +123,7 @@ async fn list_messages(
 }
 
 /// Read an SMS.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/messages/{message_id}", tag = "SMS",
     params(("message_id" = String, Path, description = "From its send")),
     responses(

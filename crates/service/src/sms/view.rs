@@ -1,10 +1,10 @@
 //! What the API and events show of a message.
 
 use clock::Millis;
+use endpoints::ToSchema;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use store::Error;
-use utoipa::ToSchema;
 
 use super::{Cause, Encoding, Message, Status, store as sql};
 use crate::app::{App, EventRef};

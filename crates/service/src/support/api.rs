@@ -5,11 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
 use store::CommitError;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::kinds::{Priority, Status};
 use super::tickets::{self, Filter, NewTicket, Rating};
@@ -27,11 +25,8 @@ use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_tickets, open_ticket))
-        .routes(routes!(read_ticket))
-        .routes(routes!(rate_ticket))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_tickets, open_ticket, read_ticket, rate_ticket)
 }
 
 /// A ticket to be opened.
@@ -116,7 +111,7 @@ pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
 ///
 /// Newest first. `q` finds tickets whose subject or messages have all of its words; the first
 /// thousand messages found count.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support/tickets", tag = "Support",
     params(
         ("status" = Option<Status>, Query, description = "Only with this status"),
@@ -176,7 +171,7 @@ pub(super) async fn found(
 /// Open a ticket.
 ///
 /// With its first message.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets", tag = "Support",
     request_body = NewTicketBody,
     extensions(("x-codes" = json!([Code::LimitReached]))),
@@ -242,7 +237,7 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
 }
 
 /// Read a ticket.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support/tickets/{ticket_id}", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
@@ -263,7 +258,7 @@ async fn read_ticket(
 /// Rate a ticket.
 ///
 /// Once, after it was resolved: 409 before that, and again.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets/{ticket_id}/rating", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),

@@ -2,9 +2,9 @@
 //! id and no target; those are in the views for staff.
 
 use clock::Millis;
+use endpoints::ToSchema;
 use serde::Serialize;
 use store::{FromRow, Row, args};
-use utoipa::ToSchema;
 
 use super::files::NewFile;
 use super::tickets::Change;

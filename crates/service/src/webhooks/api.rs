@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::secret::{self, Fault as SecretFault};
 use super::{Asked, Change, Error, MOST, NewTarget, Patterns, Target, pattern};
@@ -26,11 +24,15 @@ use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
 /// The routes of the targets.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_webhooks, create_webhook))
-        .routes(routes!(read_webhook, change_webhook, delete_webhook))
-        .routes(routes!(rotate_webhook_secret))
+pub fn routes() -> ApiRouter<App> {
+    routes!(
+        list_webhooks,
+        create_webhook,
+        read_webhook,
+        change_webhook,
+        delete_webhook,
+        rotate_webhook_secret
+    )
 }
 
 /// A webhook target.
@@ -166,7 +168,7 @@ impl FromRequest<App> for Posted {
 /// List webhooks.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/webhooks", tag = "Webhooks",
     params(
         ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
@@ -200,7 +202,7 @@ async fn list_webhooks(
 /// The answer has the signing secret; nothing else ever shows it. A repeat with the same
 /// `Idempotency-Key` shows it again for ten minutes; where the target was deleted since, it is 404
 /// `not_found`.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/webhooks", tag = "Webhooks",
     request_body = NewWebhook,
     extensions(("x-codes" = json!([
@@ -241,7 +243,7 @@ async fn create_webhook(
 }
 
 /// Read a webhook.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
@@ -263,7 +265,7 @@ async fn read_webhook(
 ///
 /// `active: true` also forgets that it failed. A request that is under way arrives at the old URL,
 /// all others go to the new one. Other `events` count for what happens from then on.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
     request_body = WebhookChange,
@@ -299,7 +301,7 @@ async fn change_webhook(
 /// Delete a webhook.
 ///
 /// With its deliveries.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
@@ -323,7 +325,7 @@ async fn delete_webhook(
 /// For 24 hours requests are signed with the new one and the one before (three at most), so that a
 /// receiver can change over without losing any. The answer has the new secret; nothing else ever
 /// shows it.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),

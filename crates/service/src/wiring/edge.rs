@@ -14,14 +14,13 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
+use endpoints::Operation;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, poll};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tower::{Layer, Service};
 use tracing::{Instrument, Span};
-use utoipa::openapi::OpenApi;
-use utoipa::openapi::path::PathItem;
 
 use super::intake::Sender;
 use super::listen::life;
@@ -44,36 +43,30 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How long browsers insist on TLS, once the service itself spoke it with them (RFC 6797).
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The methods of each described path. A body's type is judged only where the path and the method
+/// The methods of each path, in order. A body's type is judged only where the path and the method
 /// exist: what does not exist has no type that would be right.
-struct Operations(HashMap<String, Vec<Method>>);
+struct Operations(HashMap<&'static str, Vec<&'static str>>);
 
 impl Operations {
-    fn of(described: &OpenApi) -> Self {
-        let methods = |path: &PathItem| {
-            let known = [
-                (&path.get, Method::GET),
-                (&path.post, Method::POST),
-                (&path.put, Method::PUT),
-                (&path.patch, Method::PATCH),
-                (&path.delete, Method::DELETE),
-            ];
-            known.into_iter().filter_map(|(is, method)| is.as_ref().map(|_| method)).collect()
-        };
-        let paths = described.paths.paths.iter();
-        Self(paths.map(|(path, item)| (path.clone(), methods(item))).collect())
+    fn of(operations: &[Operation]) -> Self {
+        let mut operations = operations.to_vec();
+        operations.sort_unstable();
+        let mut methods: HashMap<_, Vec<_>> = HashMap::new();
+        for Operation { path, method } in operations {
+            methods.entry(path).or_default().push(method.as_str());
+        }
+        Self(methods)
     }
 
     /// Whether the operation exists and takes a body.
     fn take_body(&self, method: &Method, route: &str) -> bool {
         let may_have_one = [Method::POST, Method::PUT, Method::PATCH].contains(method);
-        may_have_one && self.0.get(route).is_some_and(|methods| methods.contains(method))
+        may_have_one && self.0.get(route).is_some_and(|methods| methods.contains(&method.as_str()))
     }
 
     /// What is said of a method that the path does not take: which ones it does.
     fn refuse_method(&self, route: &str) -> Option<Problem> {
-        let methods: Vec<&str> = self.0.get(route)?.iter().map(Method::as_str).collect();
-        let detail = match methods.as_slice() {
+        let detail = match self.0.get(route)?.as_slice() {
             [] => return None,
             [only] => {
                 format!("`{route}` takes {only} only. Use it, or look for a typo in the path.")
@@ -105,8 +98,8 @@ struct Surroundings {
 }
 
 impl Edge {
-    pub(super) fn new(app: &App, described: &OpenApi) -> Self {
-        let operations = Operations::of(described);
+    pub(super) fn new(app: &App, operations: &[Operation]) -> Self {
+        let operations = Operations::of(operations);
         Self(Arc::new(Surroundings { app: app.clone(), operations }))
     }
 }

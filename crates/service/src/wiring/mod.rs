@@ -1,7 +1,7 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
 mod checks;
-mod description;
+pub mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -63,7 +63,6 @@ use crate::sockets::Hub;
 use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
 pub use checks::{can_listen, certificate_ends, check_carriers, check_tls, trusted};
-pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
 pub(crate) use listeners::Listeners;
 pub use opening::{OpenError, must_exist};

@@ -44,7 +44,7 @@ impl Operation {
 }
 
 fn document() -> Value {
-    serde_json::to_value(estafette::wiring::openapi()).unwrap()
+    estafette::wiring::description::openapi()
 }
 
 fn operations(document: &Value) -> Vec<Operation> {

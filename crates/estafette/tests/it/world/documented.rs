@@ -19,7 +19,7 @@ struct Operation {
 fn operations() -> &'static [Operation] {
     static ALL: OnceLock<Vec<Operation>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let document = serde_json::to_value(estafette::wiring::openapi()).unwrap();
+        let document = estafette::wiring::description::openapi();
         let mut all = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for method in ["get", "put", "post", "patch", "delete"] {

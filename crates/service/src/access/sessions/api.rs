@@ -3,10 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::Session;
 use crate::access::api::DoneView;
@@ -20,10 +18,8 @@ use crate::kit::problem_code::Code;
 const SESSIONS: &str = "/v1/auth/sessions";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_sessions, end_sessions))
-        .routes(routes!(read_session, end_session))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_sessions, end_sessions, read_session, end_session)
 }
 
 /// A login of the user, without its token.
@@ -56,7 +52,7 @@ impl SessionView {
 /// List logins.
 ///
 /// Where the user is logged in, newest first. What has ended is not listed.
-#[utoipa::path(get, path = "/v1/auth/sessions", tag = "Account",
+#[endpoints::path(get, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     params(
         ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
@@ -83,7 +79,7 @@ async fn list_sessions(
 }
 
 /// Read a login.
-#[utoipa::path(get, path = "/v1/auth/sessions/{session_id}", tag = "Account",
+#[endpoints::path(get, path = "/v1/auth/sessions/{session_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("session_id" = String, Path, description = "The login's id")),
     responses(
@@ -103,7 +99,7 @@ async fn read_session(
 /// End a login.
 ///
 /// Its token is disabled.
-#[utoipa::path(delete, path = "/v1/auth/sessions/{session_id}", tag = "Account",
+#[endpoints::path(delete, path = "/v1/auth/sessions/{session_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("session_id" = String, Path, description = "The login's id")),
     responses(
@@ -124,7 +120,7 @@ async fn end_session(
 ///
 /// Ends every login, including the one that makes this request, and every password reset that was
 /// mailed and not used.
-#[utoipa::path(delete, path = "/v1/auth/sessions", tag = "Account",
+#[endpoints::path(delete, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "All logins have ended"),

@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::StaffMember;
 use crate::access::api::{
@@ -30,13 +28,8 @@ use crate::kit::secret::Secret;
 const STAFF: &str = "/v1/admin/staff";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(login))
-        .routes(routes!(logout))
-        .routes(routes!(change_password))
-        .routes(routes!(list_staff, add_staff))
-        .routes(routes!(remove_staff))
+pub fn routes() -> ApiRouter<App> {
+    routes!(login, logout, change_password, list_staff, add_staff, remove_staff)
 }
 
 /// A member of staff.
@@ -100,7 +93,7 @@ pub struct NewStaffView {
 ///
 /// A repeat with the same `Idempotency-Key` is the same login for ten minutes, as long as its token
 /// is good; after that it is a new one.
-#[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
+#[endpoints::path(post, path = "/v1/admin/auth/login", tag = "Operator",
     operation_id = "staff_login",
     request_body = LoginRequest,
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
@@ -115,7 +108,7 @@ async fn login(guest: Guest, State(app): State<App>, post: Post) -> Result<Respo
 ///
 /// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the ended
 /// token gets the same answer.
-#[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
+#[endpoints::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
     operation_id = "staff_logout",
     request_body = Option<EmptyRequest>,
     security(("staff_token" = [])),
@@ -134,7 +127,7 @@ async fn logout(
 ///
 /// Ends all other tokens of the member of staff. The new password must differ from the current one,
 /// be none of the commonest, and not be the email.
-#[utoipa::path(post, path = "/v1/admin/auth/password", tag = "Operator",
+#[endpoints::path(post, path = "/v1/admin/auth/password", tag = "Operator",
     operation_id = "change_staff_password",
     request_body = PasswordRequest, security(("staff_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
@@ -156,7 +149,7 @@ async fn change_password(
 /// List staff.
 ///
 /// Newest first.
-#[utoipa::path(get, path = "/v1/admin/staff", tag = "Operator",
+#[endpoints::path(get, path = "/v1/admin/staff", tag = "Operator",
     params(
         ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
         ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
@@ -186,7 +179,7 @@ async fn list_staff(
 ///
 /// A generated password is in this answer only; a repeat with the same `Idempotency-Key` carries it
 /// for ten minutes, and comes without it afterwards.
-#[utoipa::path(post, path = "/v1/admin/staff", tag = "Operator",
+#[endpoints::path(post, path = "/v1/admin/staff", tag = "Operator",
     request_body = NewStaff,
     extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
@@ -244,7 +237,7 @@ pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
 /// Remove a member of staff.
 ///
 /// Their tokens end at once. The last member of staff stays.
-#[utoipa::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
+#[endpoints::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
     params(("staff_id" = String, Path, description = "The member of staff")),
     extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(

@@ -3,10 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::store::Current;
 use super::{Error, Link, Secrets, link, linked, unlink};
@@ -25,9 +23,8 @@ const LONGEST_ID: usize = 64;
 const LONGEST_SECRET: usize = 1_024;
 
 /// The routes of links.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(link_account, read_link, unlink_account))
+pub fn routes() -> ApiRouter<App> {
+    routes!(link_account, read_link, unlink_account)
 }
 
 /// A business account of the chat-app and its number.
@@ -74,7 +71,7 @@ pub struct ChatappLinkView {
 ///
 /// What the account sends on the chat-app goes out from its number from then on, here at once and
 /// from other nodes within seconds. It takes the place of an earlier link.
-#[utoipa::path(
+#[endpoints::path(
     put, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     request_body = ChatappLink,
@@ -100,7 +97,7 @@ async fn link_account(
 /// Read a chat-app link.
 ///
 /// What the account is linked to, without the secrets.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     responses(
@@ -123,7 +120,7 @@ async fn read_link(
 ///
 /// What it sends goes out from the deployment's number again, here at once and from other nodes
 /// within seconds. The answer says what the account was linked to.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     responses(

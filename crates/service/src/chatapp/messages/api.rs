@@ -5,11 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
 use store::Error as DbError;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::store::{self as sql, Stretch};
 use super::view::ChatappMessage;
@@ -27,11 +25,8 @@ const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
 const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_chatapp_messages, send_chatapp_message))
-        .routes(routes!(read_chatapp_message))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_chatapp_messages, send_chatapp_message, read_chatapp_message)
 }
 
 /// A message to send over the chat-app.
@@ -82,7 +77,7 @@ pub struct NewChatappMessage {
 /// Nobody can be written to at once. A text, as in the example, needs a message from the recipient
 /// within 24 hours (in the sandbox: `POST /v1/sandbox/handsets/{phone}/replies`). A template must
 /// be approved. `session` needs an active session.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/chatapp/messages", tag = "Chat-app",
     request_body = NewChatappMessage,
     extensions(("x-codes" = json!([
@@ -115,7 +110,7 @@ async fn send_chatapp_message(
 ///
 /// Newest first. A page of a list that is filtered by `reference` or `status` may be shorter than
 /// `limit`, even empty, and still lead on: go by the `Link` header.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/messages", tag = "Chat-app",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
@@ -148,7 +143,7 @@ async fn list_chatapp_messages(
 }
 
 /// Read a chat-app message.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/messages/{message_id}", tag = "Chat-app",
     params(("message_id" = String, Path, description = "From its send")),
     responses(

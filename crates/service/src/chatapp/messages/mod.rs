@@ -14,8 +14,8 @@ pub(super) mod store;
 mod view;
 
 use clock::{DAY, Millis};
+use endpoints::ToSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::credits;

@@ -4,8 +4,7 @@ use ::store::Error as DbError;
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use endpoints::{ApiRouter, routes};
 
 use super::view::{self, SessionDetail, SessionRow};
 use super::{Session, Status, store as sql};
@@ -20,15 +19,14 @@ const PATH: &str = "/v1/chatapp/sessions";
 const KNOWN: [&str; 6] = ["recipient", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of consent sessions.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_sessions)).routes(routes!(read_session))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_sessions, read_session)
 }
 
 /// List consent sessions.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/sessions", operation_id = "list_consent_sessions", tag = "Chat-app",
     params(
         ("recipient" = Option<String>, Query, description = "Only with this person"),
@@ -73,7 +71,7 @@ async fn list_sessions(
 }
 
 /// Read a consent session.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/sessions/{session_id}", operation_id = "read_consent_session",
     tag = "Chat-app",
     params(("session_id" = String, Path, description = "From the list or an event")),

@@ -14,8 +14,8 @@ mod view;
 
 use ::store::{Error, Reject, WriteSet};
 use clock::{DAY, Millis};
+use endpoints::ToSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use self::store as sql;
 use crate::app::App;

@@ -7,10 +7,8 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
 use cloud_api::template::{is_name, language};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{
     Error, MOST, Status, Template, declare, find, parse, remove, seen, store as sql, sync,
@@ -32,12 +30,8 @@ const PATH: &str = "/v1/chatapp/templates";
 const SILENCE_S: i64 = 5;
 
 /// The routes of templates.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_templates, declare_template))
-        .routes(routes!(read_template, delete_template))
-        .routes(routes!(sync_template))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_templates, declare_template, read_template, delete_template, sync_template)
 }
 
 /// A template to declare.
@@ -198,7 +192,7 @@ struct JustDeclared {
 /// List templates.
 ///
 /// By name and language.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/templates", tag = "Chat-app",
     params(
         ("name" = Option<String>, Query, description = "Only of this name"),
@@ -235,7 +229,7 @@ async fn list_templates(
 /// Submits it for approval, unless `submit` is false. A draft of the same name and language is
 /// replaced. The sandbox judges a second later: it approves all but those whose name ends in
 /// `_rejected`.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     request_body = NewTemplate,
     extensions(("x-codes" = json!([
@@ -289,7 +283,7 @@ async fn declare_template(
 }
 
 /// Read a template.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/chatapp/templates/{name}", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
@@ -316,7 +310,7 @@ async fn read_template(
 /// In one language, at the provider as well. The provider may keep the name from being used again
 /// for a while. Messages that wait to go out with it fail with `template_not_approved`, and cost
 /// nothing.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/chatapp/templates/{name}", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
@@ -342,7 +336,7 @@ async fn delete_template(
 ///
 /// Asks the provider for it, and stores it. One that the account's own business account has and
 /// that was not declared here is taken over, and can be sent from then on.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),

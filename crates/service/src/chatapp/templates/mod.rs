@@ -13,8 +13,8 @@ mod told;
 use ::store::{CommitError, Error as DbError, Reject, WriteSet};
 use clock::Millis;
 use cloud_api::template::{self as rules, Button, Category};
+use endpoints::ToSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use self::live::Upstream;
 use self::store as sql;

@@ -4,8 +4,7 @@ use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use endpoints::{ApiRouter, routes};
 
 use super::scope::signers;
 use crate::app::App;
@@ -20,15 +19,14 @@ const SIGNATURE: &str = "x-hub-signature-256";
 const KNOWN: [&str; 3] = ["hub.mode", "hub.verify_token", "hub.challenge"];
 
 /// The routes of callbacks.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(verify_callback, take_callback))
+pub fn routes() -> ApiRouter<App> {
+    routes!(verify_callback, take_callback)
 }
 
 /// Answer the chat-app's handshake.
 ///
 /// Proves to the chat-app's upstream that this address is meant.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/upstream/chatapp", tag = "Operator",
     params(
         ("hub.mode" = String, Query, description = "`subscribe`"),
@@ -72,7 +70,7 @@ fn is_expected(app: &App, given: &str) -> bool {
 /// Take the chat-app's callback.
 ///
 /// What it tells is durable before the answer.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/upstream/chatapp", tag = "Operator",
     params(("X-Hub-Signature-256" = String, Header,
         description = "`sha256=` and the HMAC of the body by `chatapp.app_secret`, hexadecimal")),

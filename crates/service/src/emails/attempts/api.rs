@@ -2,10 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Tried, store as sql};
 use crate::access::caller::Staff;
@@ -18,8 +16,8 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes.
-pub(in crate::emails) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(read_attempts))
+pub(in crate::emails) fn routes() -> ApiRouter<App> {
+    routes!(read_attempts)
 }
 
 /// The attempt of one recipient's copy.
@@ -60,7 +58,7 @@ impl From<Tried> for EmailAttempt {
 ///
 /// One attempt for each recipient that was written to, in their order. What the email says, and to
 /// whom, is not shown.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts/{account_id}/emails/{email_id}/attempts", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),

@@ -6,10 +6,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::records::Record;
 use super::{Domain, Status};
@@ -28,11 +26,8 @@ use crate::kit::problem_code::Code;
 const PATH: &str = "/v1/email-domains";
 
 /// The routes of this part.
-pub(in crate::emails) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_domains, add_domain))
-        .routes(routes!(read_domain, remove_domain))
-        .routes(routes!(verify_domain))
+pub(in crate::emails) fn routes() -> ApiRouter<App> {
+    routes!(list_domains, add_domain, read_domain, remove_domain, verify_domain)
 }
 
 /// A domain of the account.
@@ -124,7 +119,7 @@ pub struct NewDomain {
 /// List sending domains.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/email-domains", tag = "Email",
     params(
         ("status" = Option<Status>, Query, description = "Only with this status"),
@@ -166,7 +161,7 @@ async fn list_domains(
 /// Add a sending domain.
 ///
 /// Publish the records, then verify the domain. Adding it again changes nothing.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/email-domains", tag = "Email",
     request_body = NewDomain,
     extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
@@ -212,7 +207,7 @@ async fn known(app: &App, account: &AccountId, id: &str) -> Result<Domain, Probl
 }
 
 /// Read a sending domain.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/email-domains/{domain_id}", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
     responses(
@@ -236,7 +231,7 @@ async fn read_domain(
 /// may write from it. A record that is missing or wrong is `pending`; one that no name server says
 /// anything about stays as it was. A domain that was verified stays so for three days without them
 /// (`missing_since`). In the sandbox all records are there, but for domains under `.invalid`.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/email-domains/{domain_id}/verify", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
     request_body = Option<EmptyRequest>,
@@ -264,7 +259,7 @@ async fn verify_domain(
 /// Remove a sending domain.
 ///
 /// The account cannot write from it any more; emails that were taken before still go out.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/email-domains/{domain_id}", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
     responses(

@@ -7,13 +7,13 @@ mod keys;
 mod records;
 mod store;
 
+use endpoints::ToSchema;
 use std::collections::BTreeMap;
 
 use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::Millis;
 use futures_util::future::join_all;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use self::check::Standing;
 pub use self::check::check_again;

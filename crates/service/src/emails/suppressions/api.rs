@@ -5,11 +5,9 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Reason, Suppression};
 use crate::access::audit;
@@ -25,10 +23,8 @@ use crate::kit::problem_code::Code;
 const PATH: &str = "/v1/email-suppressions";
 
 /// The routes of this part.
-pub(in crate::emails) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_suppressions, add_suppression))
-        .routes(routes!(remove_suppression))
+pub(in crate::emails) fn routes() -> ApiRouter<App> {
+    routes!(list_suppressions, add_suppression, remove_suppression)
 }
 
 /// An address that the account does not write to.
@@ -69,7 +65,7 @@ pub struct NewSuppression {
 /// List suppressed addresses.
 ///
 /// Those that the account does not write to, newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/email-suppressions", tag = "Email",
     params(
         ("address" = Option<String>, Query, description = "Only this address"),
@@ -112,7 +108,7 @@ async fn list_suppressions(
 ///
 /// Emails to it are answered with the status `suppressed`, and cost nothing. An address already
 /// listed is left unchanged.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/email-suppressions", tag = "Email",
     request_body = NewSuppression,
     extensions(("x-codes" = json!([Code::NotFound]))),
@@ -159,7 +155,7 @@ async fn add_suppression(
 /// Remove a suppression.
 ///
 /// From now on emails to it go out again.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/email-suppressions/{address}", tag = "Email",
     params(("address" = String, Path, description = "The address")),
     responses(

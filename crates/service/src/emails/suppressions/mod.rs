@@ -7,8 +7,8 @@ mod store;
 
 use ::store::{Error, WriteSet, args};
 use clock::Millis;
+use endpoints::ToSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use self::store as sql;
 use super::address_mac;

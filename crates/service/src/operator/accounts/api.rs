@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{
     AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE, SettingsPatch,
@@ -28,10 +26,8 @@ use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_accounts, create_account))
-        .routes(routes!(read_account, change_account))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_accounts, create_account, read_account, change_account)
 }
 
 /// An account as staff sees it.
@@ -188,7 +184,7 @@ pub struct AccountPatch {
 /// List accounts.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts", tag = "Operator",
     params(
         ("env" = Option<Env>, Query, description = "Only this environment's"),
@@ -235,7 +231,7 @@ async fn list_accounts(
 ///
 /// One account is live, one for the sandbox. A generated password is in this answer only; a repeat
 /// with the same `Idempotency-Key` carries it for ten minutes, and comes without it afterwards.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/accounts", tag = "Operator",
     request_body = NewAccount,
     responses(
@@ -282,7 +278,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
 }
 
 /// Read an account.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     responses(
@@ -303,7 +299,7 @@ async fn read_account(
 /// Change an account.
 ///
 /// Suspends or activates it, or sets how it pays and what its passcodes are like.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     request_body = AccountPatch,

@@ -1,5 +1,6 @@
 //! Carriers and routes over HTTP.
 
+use endpoints::{ApiRouter, ToSchema, routes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,9 +9,6 @@ use axum::body::Bytes;
 use axum::extract::State;
 use serde::Serialize;
 use store::{CommitError, WriteSet};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{RouteView, item, subjects};
 use crate::access::audit::{self, Entry};
@@ -30,8 +28,8 @@ use crate::kit::seal::{hex, sha256};
 const LONGEST_NOTED_BYTES: usize = 8 * 1024;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_carriers)).routes(routes!(list_routes, put_routes))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_carriers, list_routes, put_routes)
 }
 
 described_words!(
@@ -139,7 +137,7 @@ impl CarrierView {
 /// List carriers.
 ///
 /// Those of this environment, and how they are.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/carriers", tag = "Operator",
     responses(
         (status = 200, body = Vec<CarrierView>, description = "All carriers"),
@@ -164,7 +162,7 @@ async fn list_carriers(
 /// List SMS routes.
 ///
 /// Those that are in force.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/routes", tag = "Operator",
     responses(
         (status = 200, body = Vec<RouteView>, description = "The routes in force on this node"),
@@ -197,7 +195,7 @@ pub struct NewRoutes {
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
 /// of the settings in force again.
-#[utoipa::path(
+#[endpoints::path(
     put, path = "/v1/admin/routes", tag = "Operator",
     request_body = NewRoutes,
     responses(

@@ -4,9 +4,9 @@
 pub mod api;
 mod subjects;
 
+use endpoints::ToSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::carriers::routes::{Choice, Class, Field, MOST_ROUTES, Route, RouteFault};
 use crate::config::{SmsChoice, SmsRoute, SmsShare};

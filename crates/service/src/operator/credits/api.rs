@@ -3,11 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::audit::{Entry, record};
 use crate::access::caller::Staff;
@@ -26,8 +24,8 @@ use crate::kit::problem_code::Code;
 const MOST: i64 = 1_000_000_000_000;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(add_credits)).routes(routes!(account_ledger))
+pub fn routes() -> ApiRouter<App> {
+    routes!(add_credits, account_ledger)
 }
 
 /// A top-up or a correction.
@@ -59,7 +57,7 @@ pub struct CreditsView {
 ///
 /// A negative amount takes back what is neither held nor spent. A repeat with the same
 /// `Idempotency-Key` moves nothing, and answers the first transfer and the balance of now.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/accounts/{account_id}/credits", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
@@ -136,7 +134,7 @@ impl CreditsView {
 /// List an account's movements of credits.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),

@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use endpoints::{ApiRouter, routes};
 
 use crate::access::api::{DisabledKeyView, KeyView};
 use crate::access::caller::Staff;
@@ -17,14 +16,14 @@ use crate::kit::problem_code::Code;
 use crate::operator::accounts;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_account_keys)).routes(routes!(disable_account_key))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_account_keys, disable_account_key)
 }
 
 /// List an account's API keys.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/accounts/{account_id}/api-keys", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
@@ -61,7 +60,7 @@ async fn list_account_keys(
 /// Disable an account's API key.
 ///
 /// Repeating this has no effect.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/admin/accounts/{account_id}/api-keys/{key_id}", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),

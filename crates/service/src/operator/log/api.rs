@@ -2,10 +2,8 @@
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Filter, LogLine};
 use crate::access::caller::Staff;
@@ -16,8 +14,8 @@ use crate::kit::page::{self, Query};
 use crate::kit::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_audit_log))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_audit_log)
 }
 
 described_words!(
@@ -73,7 +71,7 @@ impl From<LogLine> for LogView {
 /// List the audit log.
 ///
 /// What staff and accounts changed, newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/audit-log", tag = "Operator",
     params(
         ("account_id" = Option<String>, Query, description = "Only what concerns this account"),

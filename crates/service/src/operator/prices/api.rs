@@ -4,10 +4,8 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::audit::{self, Entry};
 use crate::access::caller::Staff;
@@ -19,8 +17,8 @@ use crate::kit::problem::Problem;
 use crate::kit::words;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_prices, put_prices))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_prices, put_prices)
 }
 
 /// A price.
@@ -104,7 +102,7 @@ pub struct NewPrices {
 /// List prices.
 ///
 /// Those that have not ended. One table holds in live and in the sandbox.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/prices", tag = "Operator",
     params(
         ("channel" = Option<crate::credits::prices::PriceChannel>, Query,
@@ -167,7 +165,7 @@ fn country(query: &Query) -> Result<String, Problem> {
 /// holds again. Other prices stay. Answers all prices that have not ended.
 ///
 /// There is one table: what is set at either address holds in live and in the sandbox.
-#[utoipa::path(
+#[endpoints::path(
     put, path = "/v1/admin/prices", tag = "Operator",
     request_body = NewPrices,
     responses(

@@ -4,10 +4,8 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, CheckOtp, ReadAccount};
@@ -31,8 +29,8 @@ const DAYS: i64 = 30;
 const NO_COUNTRY: &str = "001";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(report_verified)).routes(routes!(read_conversion))
+pub fn routes() -> ApiRouter<App> {
+    routes!(report_verified, read_conversion)
 }
 
 /// Passcodes of one country on one day.
@@ -66,7 +64,7 @@ impl ConversionView {
 ///
 /// For codes that are checked elsewhere, so that the guard against fraud knows of them. The
 /// challenge is verified from then on; one that is verified already stays so.
-#[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
+#[endpoints::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint")),
     request_body = Option<EmptyRequest>,
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
@@ -115,7 +113,7 @@ async fn report_verified(
 ///
 /// How many are verified. By country and day (UTC), the newest day first; the last 30 days unless
 /// `since` and `until` say otherwise, at most 62.
-#[utoipa::path(get, path = "/v1/otp/conversion", tag = "OTP",
+#[endpoints::path(get, path = "/v1/otp/conversion", tag = "OTP",
     params(
         ("country" = Option<String>, Query, description = "Only this country, ISO 3166, or 001"),
         ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),

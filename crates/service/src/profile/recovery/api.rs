@@ -3,10 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use store::{CommitError, WriteSet};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::api::{DoneView, new_password};
 use crate::access::idempotency::{self, Claim, Repeatable};
@@ -25,11 +23,8 @@ use crate::notices::{self, Kind, resets};
 const NO_PROOF: &str = "The token from the email is unknown, was used, or has expired.";
 
 /// The routes of this module.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(verify_email))
-        .routes(routes!(ask_for_reset))
-        .routes(routes!(confirm_reset))
+pub fn routes() -> ApiRouter<App> {
+    routes!(verify_email, ask_for_reset, confirm_reset)
 }
 
 /// A proof.
@@ -65,7 +60,7 @@ pub struct ConfirmResetRequest {
 /// Verify an email address.
 ///
 /// With the token that was mailed at sign-up. It is good once, for a day (`email.verify_life_s`).
-#[utoipa::path(post, path = "/v1/auth/verify-email", tag = "Account",
+#[endpoints::path(post, path = "/v1/auth/verify-email", tag = "Account",
     request_body = VerifyEmailRequest,
     extensions(("x-codes" = json!([Code::InvalidToken]))),
     responses(
@@ -99,7 +94,7 @@ async fn verify_email(
 /// Mails a token to the user with this email, if there is one: the answer is the same, and takes
 /// the same time, whether or not there is. The token is good once, for an hour
 /// (`email.reset_life_s`); a user gets three in an hour (`email.resets_per_hour`).
-#[utoipa::path(post, path = "/v1/auth/password/reset", tag = "Account",
+#[endpoints::path(post, path = "/v1/auth/password/reset", tag = "Account",
     request_body = ResetRequest,
     extensions(("x-codes" = json!([Code::CarrierUnavailable]))),
     responses(
@@ -141,7 +136,7 @@ async fn ask_for_reset(
 ///
 /// With the token that was mailed. Ends all logins of the user, and proves their email. The token
 /// is used up with it; one that is refused for the password stays good.
-#[utoipa::path(post, path = "/v1/auth/password/reset/confirm", tag = "Account",
+#[endpoints::path(post, path = "/v1/auth/password/reset/confirm", tag = "Account",
     request_body = ConfirmResetRequest,
     extensions(("x-codes" = json!([Code::InvalidToken, Code::TooManyLogins]))),
     responses(

@@ -3,10 +3,8 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use clock::Millis;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::caller::{Caller, TestCaller};
 use crate::app::App;
@@ -16,8 +14,8 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this part.
-pub(in crate::sandbox) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_mailbox_messages))
+pub(in crate::sandbox) fn routes() -> ApiRouter<App> {
+    routes!(list_mailbox_messages)
 }
 
 /// An email in a mailbox, as a reader sees it.
@@ -107,7 +105,7 @@ impl From<ReceivedMail> for MailboxMessage {
 /// Read a mailbox.
 ///
 /// What it received, newest first; only messages of your own account. Messages are kept for a day.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/sandbox/mailboxes/{address}/messages", tag = "Sandbox",
     params(
         ("address" = String, Path, description = "The mailbox, such as `ada@example.com`"),

@@ -4,11 +4,9 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
 use serde_json::Value;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -27,14 +25,17 @@ use crate::support::view::{self, AdminTicketMessageView, AdminTicketView, Ticket
 use crate::support::{Author, LONGEST_MESSAGE, Priority, Reader, Status, canned};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_all_tickets))
-        .routes(routes!(read_any_ticket, change_ticket))
-        .routes(routes!(list_all_ticket_messages, write_staff_message))
-        .routes(routes!(merge_ticket))
-        .routes(routes!(list_ticket_history))
-        .routes(routes!(mark_ticket_read_by_staff))
+pub fn routes() -> ApiRouter<App> {
+    routes!(
+        list_all_tickets,
+        read_any_ticket,
+        change_ticket,
+        list_all_ticket_messages,
+        write_staff_message,
+        merge_ticket,
+        list_ticket_history,
+        mark_ticket_read_by_staff
+    )
 }
 
 /// A change of a ticket; what is left out stays.
@@ -87,7 +88,7 @@ fn keeper(staff: &Staff) -> AccountId {
 /// List the tickets of all accounts.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support/tickets", tag = "Operator",
     params(
         ("status" = Option<crate::support::Status>, Query,
@@ -144,7 +145,7 @@ async fn list_all_tickets(
 }
 
 /// Read any ticket.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
@@ -165,7 +166,7 @@ async fn read_any_ticket(
 /// Change a ticket.
 ///
 /// Its status, priority or assignee.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/admin/support/tickets/{ticket_id}", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = TicketPatch,
@@ -213,7 +214,7 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
 /// List a ticket's messages and notes.
 ///
 /// Oldest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}/messages", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -244,7 +245,7 @@ async fn list_all_ticket_messages(
 /// Answer in a ticket.
 ///
 /// Or write a note, which no user ever sees.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/messages", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -301,7 +302,7 @@ async fn write_staff_message(
 ///
 /// It is closed, and its matter goes on in the other one. Its messages stay where they are, and
 /// whoever writes in it is told where to go on. A note in the other ticket tells staff of it.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/merge", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket that ends"),
@@ -338,7 +339,7 @@ async fn merge_ticket(
 /// List a ticket's history.
 ///
 /// What was done with it, newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}/history", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -366,7 +367,7 @@ async fn list_ticket_history(
 }
 
 /// Mark messages as read by staff.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/read", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = ReadUpTo,

@@ -5,10 +5,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Draft, Reply, VARIABLES, stranger};
 use crate::access::caller::Staff;
@@ -23,10 +21,8 @@ use crate::support::LONGEST_MESSAGE;
 use crate::support::api::said;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_canned_replies, create_canned_reply))
-        .routes(routes!(change_canned_reply, delete_canned_reply))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_canned_replies, create_canned_reply, change_canned_reply, delete_canned_reply)
 }
 
 /// An answer that staff keep at hand.
@@ -91,7 +87,7 @@ pub struct CannedReplyChange {
 /// List canned replies.
 ///
 /// Newest first.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/canned-replies", tag = "Operator",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
@@ -116,7 +112,7 @@ async fn list_canned_replies(
 }
 
 /// Create a canned reply.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/canned-replies", tag = "Operator",
     request_body = NewCannedReply,
     extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
@@ -149,7 +145,7 @@ async fn create_canned_reply(
 }
 
 /// Change a canned reply.
-#[utoipa::path(
+#[endpoints::path(
     patch, path = "/v1/admin/canned-replies/{reply_id}", tag = "Operator",
     params(("reply_id" = String, Path, description = "The reply")),
     request_body = CannedReplyChange,
@@ -176,7 +172,7 @@ async fn change_canned_reply(
 }
 
 /// Delete a canned reply.
-#[utoipa::path(
+#[endpoints::path(
     delete, path = "/v1/admin/canned-replies/{reply_id}", tag = "Operator",
     params(("reply_id" = String, Path, description = "The reply")),
     responses(

@@ -6,11 +6,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Serialize;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::socket::{self, Wish};
 use super::{Ending, token};
@@ -36,12 +34,8 @@ use crate::support::{Reader, Side, tickets};
 const PROTOCOL: &str = "estafette.v1";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(open_ticket_socket))
-        .routes(routes!(open_staff_socket))
-        .routes(routes!(create_socket_token))
-        .routes(routes!(create_staff_socket_token))
+pub fn routes() -> ApiRouter<App> {
+    routes!(open_ticket_socket, open_staff_socket, create_socket_token, create_staff_socket_token)
 }
 
 /// A token that opens one socket.
@@ -104,7 +98,7 @@ impl FromRequestParts<App> for Upgrade {
 ///
 /// Errors are close codes: 4401 (token), 4403 (origin, account), 4404 (ticket), 4408 (the client is
 /// too slow), 4429 (too many frames or sockets), 1012 (the service restarts).
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support/tickets/{ticket_id}/ws", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -125,7 +119,7 @@ async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<
 /// Open a ticket's live chat as staff.
 ///
 /// As the user's side; `internal: true` beside `message` makes it a note, and notes are seen here.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}/ws", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -148,7 +142,7 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
 /// It opens one WebSocket of the ticket within 30 seconds: `GET
 /// /v1/support/tickets/{ticket_id}/ws?token=…`, as the guide to support says. It may be seen where
 /// addresses are written down; a portal token should not be.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets/{ticket_id}/ws-token", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = Option<EmptyRequest>,
@@ -174,7 +168,7 @@ async fn create_socket_token(
 ///
 /// It opens one WebSocket of the staff's side of the ticket within 30 seconds: `GET
 /// /v1/admin/support/tickets/{ticket_id}/ws?token=…`.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/ws-token", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = Option<EmptyRequest>,

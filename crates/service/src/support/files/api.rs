@@ -6,11 +6,9 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::upload::{Side, UploadSlot};
 use super::{Attachment, Refusal, Upload, discard, has_room, key, preview, preview_key, storage};
@@ -29,14 +27,15 @@ use crate::support::view::{self, AdminTicketMessageView, TicketMessageView};
 use crate::support::{Author, Error, Reader, tickets};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(upload_ticket_file))
-        .routes(routes!(download_ticket_file))
-        .routes(routes!(preview_ticket_file))
-        .routes(routes!(upload_staff_file))
-        .routes(routes!(download_any_ticket_file))
-        .routes(routes!(preview_any_ticket_file))
+pub fn routes() -> ApiRouter<App> {
+    routes!(
+        upload_ticket_file,
+        download_ticket_file,
+        preview_ticket_file,
+        upload_staff_file,
+        download_any_ticket_file,
+        preview_any_ticket_file
+    )
 }
 
 /// A file for a ticket, as multipart form data.
@@ -70,7 +69,7 @@ pub struct NewStaffFile {
 /// Upload a file.
 ///
 /// Into a ticket, with a message or without.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets/{ticket_id}/files", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -101,7 +100,7 @@ async fn upload_ticket_file(
 /// Upload a file as staff.
 ///
 /// Into any ticket, with a message or a note, or without.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/files", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -225,7 +224,7 @@ fn is_for_nothing(written: &Result<Written, Error>) -> bool {
 /// Download an attachment.
 ///
 /// It is always answered as a file to be saved, never to be shown in place.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support-ticket-files/{file_id}", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
@@ -246,7 +245,7 @@ async fn download_ticket_file(
 }
 
 /// Download any attachment.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
@@ -270,7 +269,7 @@ async fn download_any_ticket_file(
 ///
 /// It is small and drawn anew: nothing else that the original carries is in it. PDF files and
 /// images that cannot be drawn have no preview.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
@@ -292,7 +291,7 @@ async fn preview_ticket_file(
 /// Preview any attached image.
 ///
 /// It is small and drawn anew.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}/preview", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),

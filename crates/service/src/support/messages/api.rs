@@ -4,10 +4,8 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::Deserialize;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{NewMessage, Written};
 use crate::access::caller::{Caller, Portal};
@@ -24,10 +22,8 @@ use crate::support::view::{self, TicketMessageView, TicketView};
 use crate::support::{Author, LONGEST_MESSAGE, Message, Reader, Ticket, messages};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list_ticket_messages, write_ticket_message))
-        .routes(routes!(mark_ticket_read))
+pub fn routes() -> ApiRouter<App> {
+    routes!(list_ticket_messages, write_ticket_message, mark_ticket_read)
 }
 
 /// A message to be written.
@@ -53,7 +49,7 @@ pub struct ReadUpTo {
 ///
 /// Oldest first. `after_seq` begins after a number that is known: so a client that was away gets
 /// all that it missed. The `Link` header has the next page.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -141,7 +137,7 @@ pub(in crate::support) fn leading_on(
 /// Write in a ticket.
 ///
 /// A ticket that is pending or resolved opens again.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
@@ -199,7 +195,7 @@ pub(in crate::support) fn marked(
 }
 
 /// Mark messages as read.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/support/tickets/{ticket_id}/read", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = ReadUpTo,

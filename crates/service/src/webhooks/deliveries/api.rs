@@ -5,10 +5,8 @@ use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
+use endpoints::{ApiRouter, ToSchema, routes};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Attempt, Delivery};
 use crate::access::api::EmptyRequest;
@@ -34,13 +32,8 @@ const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
 const KEPT: i64 = 30 * DAY;
 
 /// The routes of deliveries.
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(test_webhook))
-        .routes(routes!(list_deliveries))
-        .routes(routes!(recover_webhook))
-        .routes(routes!(read_delivery))
-        .routes(routes!(retry_delivery))
+pub fn routes() -> ApiRouter<App> {
+    routes!(test_webhook, list_deliveries, recover_webhook, read_delivery, retry_delivery)
 }
 
 /// An event on its way to a target.
@@ -153,7 +146,7 @@ pub struct Recovery {
 ///
 /// It goes the way of all events: signed, in the log, to a public address only. No other target
 /// gets it, and a disabled target gets it as well.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/webhooks/{webhook_id}/test", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
@@ -197,7 +190,7 @@ fn take_kind(fields: &mut Fields) -> Kind {
 ///
 /// Newest event first. A page of a filtered list may be shorter than `limit`, even empty, and still
 /// lead on: go by the `Link` header.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
@@ -255,7 +248,7 @@ fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
 /// Every event since that instant which the target asks for is delivered, unless it was delivered
 /// or is on its way. It happens in the background, in the order of the events, and goes on after a
 /// restart; a disabled target gets it when it is enabled.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/webhooks/{webhook_id}/recover", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
@@ -313,7 +306,7 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
 /// Read a delivery.
 ///
 /// With its tries, the newest 100 of them.
-#[utoipa::path(
+#[endpoints::path(
     get, path = "/v1/webhook-deliveries/{delivery_id}", tag = "Webhooks",
     params(("delivery_id" = String, Path, description = "The delivery")),
     responses(
@@ -336,7 +329,7 @@ async fn read_delivery(
 ///
 /// Now. Also one that was delivered: the receiver sees the same `webhook-id`. If it fails, the
 /// schedule begins anew. A disabled target gets this one try.
-#[utoipa::path(
+#[endpoints::path(
     post, path = "/v1/webhook-deliveries/{delivery_id}/retry", tag = "Webhooks",
     params(
         ("delivery_id" = String, Path, description = "The delivery"),

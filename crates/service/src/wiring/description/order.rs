@@ -53,6 +53,7 @@ pub(super) fn written(document: &Value) -> Vec<u8> {
 }
 
 /// A description for people to read.
+#[cfg(feature = "describe")]
 pub(super) fn pretty(document: &Value) -> String {
     serde_json::to_string_pretty(&Part::Document(document)).unwrap_or_default()
 }
@@ -116,11 +117,13 @@ fn group(path: &str) -> Option<usize> {
 mod tests {
     use serde_json::json;
 
+    use super::super::openapi;
     use super::{group, written};
 
     #[test]
     fn every_path_belongs_to_a_group() {
-        for path in super::super::openapi().paths.paths.keys() {
+        let document = openapi();
+        for path in document["paths"].as_object().unwrap().keys() {
             assert!(group(path).is_some(), "{path} has no place");
         }
     }
