@@ -1,5 +1,5 @@
 //! Ties each handler to its method, its path and what the API description says of it, all said in
-//! one place: `#[endpoints::path(…)]` above the handler. The description itself is compiled with the
+//! one place: `#[endpoints::path(…)]` above the handler. The description is compiled with the
 //! feature `describe` only (docs/decisions/0036-the-description-is-a-file.md).
 
 use axum::Router;
