@@ -1,18 +1,20 @@
-//! Due work and its environment: what a node of an earlier version left says none.
+//! Due work and its environment: what a node of an earlier version left says none. And whose turn
+//! it is where much is due.
 
-use clock::{DAY, MINUTE};
+use clock::{DAY, MINUTE, Millis};
 use estafette::app::Env;
 use serde_json::json;
 use store::{Sql, WriteSet, args};
 
 use crate::on_every_engine;
-use crate::world::tenant::phone;
+use crate::world::tenant::{Tenant, phone};
 use crate::world::{World, eventually};
 
 on_every_engine!(
     passcodes_of_an_earlier_node_fall_back_in_their_environment,
     messages_of_an_earlier_node_go_out,
     sessions_of_an_earlier_node_end,
+    one_accounts_due_work_keeps_no_other_waiting,
 );
 
 /// Takes the environment out of all rows, as an earlier version writes them.
@@ -78,4 +80,44 @@ async fn sessions_of_an_earlier_node_end(world: &World) {
     let ended =
         "SELECT COUNT(*) FROM chatapp_sessions WHERE status = 'expired' AND env = 'sandbox'";
     eventually(async || (count(world, ended).await == 1).then_some(())).await;
+}
+
+/// Makes attempts of a tenant due, one a millisecond, whose messages retention has taken: due work
+/// has nothing to do for them but to say so.
+async fn make_due(world: &World, tenant: &Tenant<'_>, rows: usize, since: Millis) {
+    let account = &tenant.account_id;
+    let insert = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) \
+         INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, carrier, \
+         priority, state, credits, tries, node, lease_until, started_at, next_at, give_up_at, env) \
+         SELECT '{account}', 'att_' || CAST(i AS TEXT), 'sms', 'none', 'sms', 'none', 1, \
+         'accepted', 1, 1, 1, 1, 1, {since} + i, 1, 'sandbox' FROM n",
+        since = since.0,
+    );
+    forget(world, insert.leak()).await;
+}
+
+/// Those whose messages knock in vain have very many due.
+async fn one_accounts_due_work_keeps_no_other_waiting(world: &World) {
+    const MANY: usize = 6_000;
+    let (ada, ben) = (world.account("ada").await, world.account("ben").await);
+    world.faults.write_down();
+    let soon = world.now() + MINUTE;
+    make_due(world, &ada, MANY, soon).await;
+    make_due(world, &ben, 1, soon + 10_000).await;
+    world.clock().advance(2 * MINUTE);
+    let is_visit_of = |set: &WriteSet, tenant: &Tenant<'_>| {
+        let settles = set.stmts().iter().any(|one| one.sql.0.contains("UPDATE attempts SET state"));
+        settles && set.shard() == tenant.account_id
+    };
+    let visits = eventually(async || {
+        let commits = world.faults.seen().commits;
+        let bens = commits.iter().position(|set| is_visit_of(set, &ben))?;
+        Some(commits.iter().take(bens).filter(|set| is_visit_of(set, &ada)).count())
+    });
+    let before = visits.await;
+    // One look that finds out that there are many, one that passes them, one that finds the other.
+    assert!(before < MANY / 4, "{before} of ada's were looked at before ben's");
+    // The ledger knows nothing of them.
+    forget(world, "DELETE FROM attempts WHERE object_id = 'none'").await;
 }

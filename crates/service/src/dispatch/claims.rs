@@ -1,13 +1,29 @@
 //! Claims of what is due in one environment, for tables that have rows of both: passcodes, attempts
 //! and consent sessions.
+//!
+//! A look takes the longest due first. Where that is as much as it may take, what is due is more
+//! than this node does at once, and most of it may be one account's: one whose messages all knock
+//! in vain. The looks that follow are *by share* then. Each reads a stretch of what is due, without
+//! claiming it, and takes of every account in it the first before the second of any. Where more is
+//! due behind the stretch, no account has more than [`SHARE`] of the look, and the next one reads
+//! on behind it. So another's due row waits for a look for every [`STRETCH`] rows before it, each
+//! of a share of theirs, and not for all of those to be done. It needs no index by account, which
+//! would cost every look a step for each account that has something open (decision 0030).
+
+use std::collections::HashMap;
 
 use clock::Millis;
-use store::{CommitError, Error, FromRow, Sql, WriteSet, args};
+use store::{CommitError, Error, FromRow, Row, Sql, WriteSet, args};
 
 use crate::app::App;
+use crate::kit::id::AccountId;
 
 /// Work of many accounts, which is routed by a word of its own.
 pub(super) const DUE_SHARD: &str = "due";
+/// Rows that a look by share reads.
+const STRETCH: usize = 4_096;
+/// Rows of one account that such a look takes while more is due than it reads.
+const SHARE: usize = 64;
 
 /// What is claimed, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +32,8 @@ pub struct Claim {
     pub due_at: Millis,
     /// When the claim ends: until then no other node finds it due.
     pub until: Millis,
+    /// How many rows at most.
+    pub limit: usize,
 }
 
 /// The statements of a table.
@@ -29,31 +47,101 @@ pub struct Claims {
     pub adopt: Sql,
     /// Takes due rows. Takes the claim's end, the environment, the time and how many.
     pub claim: Sql,
+    /// A stretch of due rows: account, id and since when. Takes the environment, the time that it
+    /// begins after, the time and how many.
+    pub stretch: Sql,
+    /// Takes one due row. Takes the claim's end, the account, the id and the time.
+    pub take: Sql,
     /// Since when a row of either environment is due. Takes the time.
     pub oldest: Sql,
 }
 
+/// How far a node has come through what is due in its environment.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// Whether the last look left some.
+    is_crowded: bool,
+    /// The next look by share begins after this time.
+    after: Millis,
+}
+
+/// A due row that is not claimed yet.
+#[derive(Clone, Debug)]
+struct Due {
+    account: AccountId,
+    id: String,
+    next_at: Millis,
+}
+
+impl FromRow for Due {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self { account: row.take(0)?, id: row.take(1)?, next_at: row.take(2)? })
+    }
+}
+
 impl Claims {
-    /// Claims at most `limit` due rows, the longest due first.
+    /// Claims due rows, the longest due first, or by share where many are due.
     ///
     /// # Errors
     /// When the database cannot be read or written.
     pub async fn claim<T: FromRow>(
         &self,
         app: &App,
-        limit: i64,
+        round: &mut Round,
         claim: Claim,
     ) -> Result<Vec<T>, CommitError> {
-        let (Claim { due_at, until }, env) = (claim, app.env.as_str());
+        let (Claim { due_at, until, limit }, env) = (claim, app.env.as_str());
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let any = app.db.row::<(Option<String>,)>(self.any, args![due_at, env]).await?;
-        let Some((found,)) = any else { return Ok(Vec::new()) };
+        let Some((found,)) = any else {
+            *round = Round::default();
+            return Ok(Vec::new());
+        };
         let mut set = WriteSet::of(DUE_SHARD);
         if found.is_none() {
-            set.push(self.adopt, args![due_at, limit]);
+            set.push(self.adopt, args![due_at, most]);
         }
-        set.returning_rows(self.claim, args![until, env, due_at, limit]);
+        let is_by_share = round.is_crowded;
+        if is_by_share {
+            for Due { account, id, .. } in self.by_share(app, round, claim).await? {
+                set.returning_rows(self.take, args![until, &account, id, due_at]);
+            }
+        } else {
+            set.returning_rows(self.claim, args![until, env, due_at, most]);
+        }
+        if set.is_empty() {
+            return Ok(Vec::new());
+        }
         let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-        rows.map(T::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
+        let claimed = rows.map(T::from_row).collect::<Result<Vec<_>, _>>()?;
+        if !is_by_share {
+            *round = Round { is_crowded: claimed.len() >= limit, after: Millis(0) };
+        }
+        Ok(claimed)
+    }
+
+    /// What a look by share takes.
+    async fn by_share(
+        &self,
+        app: &App,
+        round: &mut Round,
+        Claim { due_at, limit, .. }: Claim,
+    ) -> Result<Vec<Due>, Error> {
+        let mut line: Vec<Due> = Vec::new();
+        // Behind the last stretch comes the first one.
+        for after in [round.after, Millis(0)] {
+            round.after = after;
+            let most = i64::try_from(STRETCH).unwrap_or(i64::MAX);
+            line = app.db.rows(self.stretch, args![app.env.as_str(), after, due_at, most]).await?;
+            if !line.is_empty() || after == Millis(0) {
+                break;
+            }
+        }
+        let is_whole = line.len() < STRETCH;
+        let taken = shares(&line, limit, is_whole);
+        round.is_crowded = !is_whole || round.after > Millis(0) || taken.len() < line.len();
+        round.after = next_stretch(&line, &taken, is_whole);
+        Ok(taken.into_iter().filter_map(|place| line.get(place.at).cloned()).collect())
     }
 
     /// Since when work is due; `None` = none is.
@@ -63,5 +151,116 @@ impl Claims {
     pub async fn oldest(&self, app: &App) -> Result<Option<Millis>, Error> {
         let found = app.db.row::<(Option<Millis>,)>(self.oldest, args![app.now()]).await?;
         Ok(found.and_then(|(next_at,)| next_at))
+    }
+}
+
+/// Where a row stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// Rows of its account before it.
+    of_account: usize,
+    /// In the line.
+    at: usize,
+}
+
+/// The places of a line, in its order.
+fn places(line: &[Due]) -> impl Iterator<Item = Place> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    line.iter().enumerate().map(move |(at, due)| {
+        let before = seen.entry(due.account.as_str()).or_default();
+        *before += 1;
+        Place { of_account: *before - 1, at }
+    })
+}
+
+/// Those of a line that a look takes: the first of every account before the second of any. While
+/// the line goes on behind what is seen of it, nobody gets more than a share: who stands there
+/// waits for these.
+fn shares(line: &[Due], limit: usize, is_whole: bool) -> Vec<Place> {
+    let may_have = if is_whole { usize::MAX } else { SHARE };
+    let mut taken: Vec<Place> = places(line).filter(|place| place.of_account < may_have).collect();
+    taken.sort_unstable();
+    taken.truncate(limit);
+    taken
+}
+
+/// After when the next look begins: it passes only what is left of accounts that had their share.
+fn next_stretch(line: &[Due], taken: &[Place], is_whole: bool) -> Millis {
+    let time = |at: usize| line.get(at).map_or(Millis(0), |due| due.next_at);
+    let last_taken = taken.iter().max().copied();
+    let is_left = |place: &Place| last_taken.is_none_or(|last| *place > last);
+    let mut left = places(line).filter(|place| place.of_account < SHARE && is_left(place));
+    if let Some(left) = left.next() {
+        return time(left.at) - 1;
+    }
+    if is_whole {
+        return Millis(0);
+    }
+    let (first, last) = (time(0), time(line.len().saturating_sub(1)));
+    // Others of the last millisecond may be behind it.
+    if first == last { last } else { last - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One row a millisecond: so many of each account, one account after the other.
+    fn line(accounts: &[(&str, usize)]) -> Vec<Due> {
+        let owners = accounts.iter().flat_map(|(account, rows)| vec![*account; *rows]);
+        let due = |(at, account): (i64, &str)| Due {
+            account: AccountId::stored(account.to_owned()),
+            id: at.to_string(),
+            next_at: Millis(at),
+        };
+        (1..).zip(owners).map(due).collect()
+    }
+
+    fn count(line: &[Due], taken: &[Place], account: &str) -> usize {
+        taken.iter().filter(|place| line[place.at].account.as_str() == account).count()
+    }
+
+    #[test]
+    fn one_account_alone_has_the_whole_look() {
+        let line = line(&[("ada", 600)]);
+        let taken = shares(&line, 256, true);
+        assert_eq!(taken.len(), 256);
+        assert_eq!(next_stretch(&line, &taken, true), Millis(0));
+    }
+
+    #[test]
+    fn the_first_of_each_comes_before_the_second_of_any() {
+        let line = line(&[("ada", 600), ("ben", 3)]);
+        let taken = shares(&line, 256, true);
+        assert_eq!(count(&line, &taken, "ben"), 3);
+        let first: Vec<usize> = taken.iter().take(3).map(|place| place.at).collect();
+        assert_eq!(first, [0, 600, 1]);
+    }
+
+    #[test]
+    fn while_more_is_due_than_is_seen_an_account_has_a_share() {
+        let line = line(&[("ada", 600), ("ben", 3)]);
+        let taken = shares(&line, 256, false);
+        assert_eq!((count(&line, &taken, "ada"), count(&line, &taken, "ben")), (SHARE, 3));
+        // The last millisecond is read again.
+        assert_eq!(next_stretch(&line, &taken, false), Millis(602));
+    }
+
+    #[test]
+    fn nobody_is_passed_who_had_less_than_a_share() {
+        let line = line(&[("ada", 300), ("ben", 100), ("cid", 100)]);
+        let taken = shares(&line, 100, false);
+        assert_eq!(count(&line, &taken, "ada"), 34);
+        assert_eq!(next_stretch(&line, &taken, false), Millis(34));
+    }
+
+    #[test]
+    fn a_stretch_of_one_millisecond_is_passed() {
+        let mut line = line(&[("ada", 300)]);
+        for due in &mut line {
+            due.next_at = Millis(7);
+        }
+        let taken = shares(&line, 256, false);
+        assert_eq!(next_stretch(&line, &taken, false), Millis(7));
     }
 }

@@ -8,7 +8,7 @@ use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
 
-use super::claims::Claim;
+use super::claims::{Claim, Round};
 use super::door::take_in_overtaken;
 use super::failover;
 use super::store::{self as sql, Requeue};
@@ -21,14 +21,17 @@ use crate::app::App;
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 500;
 /// Attempts claimed at a time.
-const BATCH: i64 = 256;
+const BATCH: usize = 256;
+/// Leases renewed at a time.
+const LEASES: i64 = 256;
 /// Attempts looked at at the same time.
 const PARALLEL: usize = 32;
 
 /// Does due work until the process drains.
 pub async fn watch(app: App, owners: &'static [Entry]) {
+    let mut round = Round::default();
     while !app.is_draining() {
-        match run_due(&app, owners).await {
+        match look(&app, owners, &mut round).await {
             Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
@@ -58,10 +61,18 @@ pub async fn keep_leases(app: App) {
 /// # Errors
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App, owners: &'static [Entry]) -> Result<usize, CommitError> {
+    look(app, owners, &mut Round::default()).await
+}
+
+async fn look(
+    app: &App,
+    owners: &'static [Entry],
+    round: &mut Round,
+) -> Result<usize, CommitError> {
     prolong(app).await?;
     let now = app.now();
-    let claim = Claim { due_at: now, until: now + QUEUED_LEASE_MS };
-    let due = sql::CLAIMS.claim::<sql::Found>(app, BATCH, claim).await?;
+    let claim = Claim { due_at: now, until: now + QUEUED_LEASE_MS, limit: BATCH };
+    let due = sql::CLAIMS.claim::<sql::Found>(app, round, claim).await?;
     let count = due.len();
     let visits = due.into_iter().map(|found| async move {
         let Some(entry) = Entry::find(owners, &found.kind) else {
@@ -89,8 +100,8 @@ pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
 async fn prolong(app: &App) -> Result<(), CommitError> {
     while !app.carriers.inbox().is_empty() {
         let soon = app.now() + QUEUED_LEASE_MS / 2;
-        let mut ending = sql::ending_soon(app, soon, BATCH).await?;
-        let is_full = i64::try_from(ending.len()).is_ok_and(|count| count >= BATCH);
+        let mut ending = sql::ending_soon(app, soon, LEASES).await?;
+        let is_full = i64::try_from(ending.len()).is_ok_and(|count| count >= LEASES);
         ending.retain(|(_, attempt)| app.carriers.inbox().is_waiting(attempt.as_str()));
         if ending.is_empty() {
             break;

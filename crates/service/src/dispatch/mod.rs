@@ -57,7 +57,7 @@ use crate::kit::words::words;
 
 pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::{carry_on, carry_until};
-pub use claims::{Claim, Claims};
+pub use claims::{Claim, Claims, Round};
 pub use door::{Answer, Desk, TakeInbound, TakePart, run, take_in_overtaken};
 pub use due::{keep_leases, oldest_due, run_due, watch};
 pub use entry::Entry;

@@ -85,13 +85,29 @@ const CLAIM_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
      AND next_at <= $3 RETURNING attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
      refused_by");
+/// What is due of an environment, the longest due first.
+const STRETCH: Sql = Sql("SELECT account_id, attempt_id, next_at FROM attempts WHERE env = $1 \
+     AND next_at > $2 AND next_at <= $3 ORDER BY next_at LIMIT $4");
+/// Takes one of these, unless another node has done so.
+const TAKE_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
+     WHERE (account_id, attempt_id) IN (SELECT d.account_id, d.attempt_id FROM attempts d \
+       WHERE d.account_id = $2 AND d.attempt_id = $3 AND d.next_at <= $4 /*SKIP LOCKED*/) \
+     AND next_at <= $4 RETURNING attempt_id, object_id, channel, state, \
+     credits, lease_until, account_id, give_up_at, kind, carrier, priority, tries, resends, \
+     queued_at, next_at, refused_by");
 const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (\
        SELECT MIN(next_at) AS next_at FROM attempts WHERE env = 'live' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) FROM attempts WHERE env = 'sandbox' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) FROM attempts WHERE env IS NULL AND next_at <= $1) AS due");
 /// How due attempts are claimed.
-pub(super) const CLAIMS: Claims =
-    Claims { any: ANY_DUE, adopt: ADOPT, claim: CLAIM_DUE, oldest: OLDEST_DUE };
+pub(super) const CLAIMS: Claims = Claims {
+    any: ANY_DUE,
+    adopt: ADOPT,
+    claim: CLAIM_DUE,
+    stretch: STRETCH,
+    take: TAKE_DUE,
+    oldest: OLDEST_DUE,
+};
 /// What has waited longest for room in a lane, at any node.
 const OLDEST_QUEUED: Sql = Sql("SELECT q.queued_at FROM attempts q WHERE q.carrier = $1 \
      AND q.queued_at IS NOT NULL AND EXISTS (SELECT 1 FROM accounts c \

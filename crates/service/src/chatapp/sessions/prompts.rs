@@ -11,7 +11,9 @@ use crate::carriers::{
     Address, Channel, Content, Outbound, Priority, QuickReply, Refusal, Template,
 };
 use crate::dispatch::recipients::is_number;
-use crate::dispatch::{self, Attempt, Claim, Failure, Leg, NewLeg, News, Owner, State, Then};
+use crate::dispatch::{
+    self, Attempt, Claim, Failure, Leg, NewLeg, News, Owner, Round, State, Then,
+};
 use crate::inbound::{opt_outs, windows};
 use crate::kit::id::{AccountId, ConsentId};
 use crate::kit::msisdn::Msisdn;
@@ -20,7 +22,7 @@ use crate::kit::secret::Secret;
 /// How often due work is looked for without being asked, milliseconds.
 const PAUSE_MS: u64 = 500;
 /// Sessions claimed at a time.
-const BATCH: i64 = 256;
+const BATCH: usize = 256;
 /// How long a claim keeps other nodes away, milliseconds.
 const CLAIM_MS: i64 = 15_000;
 /// Sessions visited at the same time.
@@ -182,8 +184,9 @@ impl Owner for Prompt {
 
 /// Does due work until the process drains.
 pub async fn run(app: App) {
+    let mut round = Round::default();
     while !app.is_draining() {
-        match run_due(&app).await {
+        match look(&app, &mut round).await {
             Ok(0) => tokio::select! {
                 () = app.db.rung(bell(&app)) => {}
                 () = app.rest(PAUSE_MS) => {}
@@ -203,9 +206,13 @@ pub async fn run(app: App) {
 /// # Errors
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, CommitError> {
+    look(app, &mut Round::default()).await
+}
+
+async fn look(app: &App, round: &mut Round) -> Result<usize, CommitError> {
     let now = app.now();
-    let claim = Claim { due_at: now, until: now + CLAIM_MS };
-    let due = sql::CLAIMS.claim::<Session>(app, BATCH, claim).await?;
+    let claim = Claim { due_at: now, until: now + CLAIM_MS, limit: BATCH };
+    let due = sql::CLAIMS.claim::<Session>(app, round, claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|session| visit(app, session)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;

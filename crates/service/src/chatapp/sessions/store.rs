@@ -109,6 +109,17 @@ const CLAIM_DUE: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
      AND next_at <= $3 RETURNING account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
      expires_at, consent_at, ended_at, created_at, next_at, answered_at");
+/// What is due of an environment, the longest due first.
+const STRETCH_DUE: Sql = Sql("SELECT account_id, session_id, next_at FROM chatapp_sessions \
+     WHERE env = $1 AND next_at > $2 AND next_at <= $3 ORDER BY next_at LIMIT $4");
+/// Takes one of these, unless another node has done so.
+const TAKE_DUE: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
+     WHERE (account_id, session_id) IN (SELECT d.account_id, d.session_id \
+       FROM chatapp_sessions d WHERE d.account_id = $2 AND d.session_id = $3 \
+       AND d.next_at <= $4 /*SKIP LOCKED*/) \
+     AND next_at <= $4 RETURNING account_id, session_id, recipient, country, \
+     challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
+     event_count, expires_at, consent_at, ended_at, created_at, next_at, answered_at");
 const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (SELECT MIN(next_at) AS next_at \
          FROM chatapp_sessions WHERE env = 'live' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) \
@@ -117,8 +128,14 @@ const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (SELECT MIN(next_at) AS ne
          FROM chatapp_sessions WHERE env IS NULL AND next_at <= $1) AS oldest");
 
 /// How due sessions are claimed.
-pub(super) const CLAIMS: Claims =
-    Claims { any: ANY_DUE, adopt: ADOPT, claim: CLAIM_DUE, oldest: OLDEST_DUE };
+pub(super) const CLAIMS: Claims = Claims {
+    any: ANY_DUE,
+    adopt: ADOPT,
+    claim: CLAIM_DUE,
+    stretch: STRETCH_DUE,
+    take: TAKE_DUE,
+    oldest: OLDEST_DUE,
+};
 
 impl FromRow for Session {
     fn from_row(mut row: Row) -> Result<Self, Error> {

@@ -15,7 +15,8 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{
-    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry_on, write,
+    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, Round, State, Unwritten, carry_on,
+    write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -23,7 +24,7 @@ use crate::kit::msisdn::Msisdn;
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 200;
 /// Challenges claimed at a time.
-const BATCH: i64 = 256;
+const BATCH: usize = 256;
 /// How long a claim keeps other nodes away. A node that dies or stands still that long loses it:
 /// then another visits, and the guards of the attempt's state refuse whoever comes second.
 const CLAIM_MS: i64 = 15_000;
@@ -34,8 +35,9 @@ const PARALLEL: usize = 32;
 
 /// Does due work until the process drains.
 pub async fn run(app: App) {
+    let mut round = Round::default();
     while !app.draining.load(Ordering::SeqCst) {
-        match run_due(&app).await {
+        match look(&app, &mut round).await {
             Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
@@ -52,9 +54,14 @@ pub async fn run(app: App) {
 /// # Errors
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, Error> {
+    look(app, &mut Round::default()).await
+}
+
+async fn look(app: &App, round: &mut Round) -> Result<usize, Error> {
     let now = app.now();
-    let claim = Claim { due_at: now - head_start_ms(app), until: now + CLAIM_MS };
-    let due = CLAIMS.claim::<(AccountId, ChallengeId)>(app, BATCH, claim).await?;
+    let (due_at, until) = (now - head_start_ms(app), now + CLAIM_MS);
+    let claim = Claim { due_at, until, limit: BATCH };
+    let due = CLAIMS.claim::<(AccountId, ChallengeId)>(app, round, claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
