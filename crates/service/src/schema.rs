@@ -201,4 +201,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "doubted_templates",
         sql: include_str!("../../../migrations/0052_doubted_templates.sql"),
     },
+    Migration {
+        version: 53,
+        name: "callbacks_by_signer",
+        sql: include_str!("../../../migrations/0053_callbacks_by_signer.sql"),
+    },
 ];

@@ -10,11 +10,15 @@ use endpoints::{ApiRouter, routes};
 use crate::access::client_of;
 use crate::app::App;
 use crate::carriers::{Called, Taken};
+use crate::kit::portions::Portions;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// Where SMS carriers call.
 pub const CALLBACK: &str = "/v1/upstream/sms/{carrier}";
+
+/// Callbacks of a carrier in hand: one that floods keeps no other's waiting.
+static IN_HAND: Portions = Portions::new(512);
 
 /// The routes.
 pub fn routes() -> ApiRouter<App> {
@@ -72,7 +76,14 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
                       an HTTP gateway under sms.carriers; the sandbox has none.";
         Problem::new(Code::NotFound).detail(detail)
     };
-    match taken.ok_or_else(nobody)?.await {
+    let taken = taken.ok_or_else(nobody)?;
+    let too_many = || {
+        let detail = "Too many callbacks of this carrier are not taken in yet. Send this one \
+                      again later.";
+        Problem::new(Code::Overloaded).detail(detail)
+    };
+    let _in_hand = IN_HAND.take(carrier).ok_or_else(too_many)?;
+    match taken.await {
         Taken::Stored(reply) => Ok(reply.into_response()),
         // It comes again.
         Taken::NotNow => Err(Code::StorageUnavailable.into()),

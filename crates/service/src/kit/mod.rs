@@ -18,6 +18,7 @@ pub mod large_body;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;
+pub mod portions;
 pub mod posted;
 pub mod problem;
 pub mod problem_code;

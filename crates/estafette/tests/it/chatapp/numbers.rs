@@ -1,18 +1,24 @@
-//! Whose number a person wrote to.
+//! Whose number a person wrote to, and whose callbacks keep whose waiting.
 
+use std::ops::Range;
+
+use clock::{HOUR, MINUTE, Millis};
 use estafette::app::Env;
 use playground::cloud_api::{self, CloudApi};
 use serde_json::json;
+use store::{Sql, Stmt, Val, WriteSet, args};
 
-use super::live::{heard, stories, text_message, world};
+use super::live::{heard, stored, stories, text_message, world};
 use super::told;
-use crate::world::World;
-use crate::world::tenant::phone;
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Call, World, eventually};
 
 stories!(
     who_has_a_number_of_its_own_is_not_answered_on_the_shared_one,
     what_is_answered_goes_to_whoever_asked,
     a_body_may_tell_of_two_business_accounts_of_one_secret,
+    who_floods_with_callbacks_is_told_to_come_again_and_others_go_on,
+    nobodys_callbacks_wait_behind_anothers,
 );
 
 async fn who_has_a_number_of_its_own_is_not_answered_on_the_shared_one(
@@ -104,4 +110,82 @@ async fn a_body_may_tell_of_two_business_accounts_of_one_secret(
     }
     assert_eq!(post(told_of(&[2]), "s").await, 401);
     assert!(told(&tenants[2], "chatapp.inbound").await.is_empty());
+}
+
+/// A live account with a business account of its own, whose secret is its name.
+async fn linked<'w>(world: &'w World, upstream: &CloudApi, name: &str, id: &str) -> Tenant<'w> {
+    let waba_id = format!("waba{id}");
+    upstream.add_number(id, &waba_id);
+    let tenant = world.live_account(name, 100).await;
+    let link = json!({"phone_number_id": id, "waba_id": waba_id, "app_secret": name,
+        "verify_token": "v", "access_token": cloud_api::ACCESS_TOKEN});
+    let path = format!("/v1/admin/accounts/{}/chatapp", tenant.account_id);
+    world.call("PUT", Env::Live, &path).bearer(world.staff().await).json(link).await.ok();
+    tenant
+}
+
+/// What somebody writes to that number, as its business account signs it.
+fn call_back(world: &World, tenant: &Tenant<'_>, secret: &str, id: &str) -> Call {
+    let wamid = format!("wamid.{}.{}", tenant.account_id, world.now());
+    let mut body = cloud_api::message_body(&phone("5678"), &wamid, text_message("hi"));
+    body["entry"][0]["id"] = format!("waba{id}").into();
+    body["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = id.into();
+    let text = body.to_string();
+    let signature = cloud_api::signature(secret, text.as_bytes());
+    world
+        .post(Env::Live, "/v1/upstream/chatapp")
+        .header("X-Hub-Signature-256", &signature)
+        .json(body)
+}
+
+/// Callbacks of a signer that are not taken in yet, due at that time. Nobody can read them.
+async fn wait_for(world: &World, id: &str, numbers: Range<usize>, next_at: Millis) {
+    const KEEP: Sql = Sql("INSERT INTO chatapp_callbacks (callback_id, waba_id, body_sealed, \
+         received_at, next_at) VALUES ($1, $2, $3, $4, $5)");
+    let mut set = WriteSet::of("story");
+    for number in numbers {
+        let (callback, waba_id) = (format!("{id}-{number}"), format!("waba{id}"));
+        set.push(KEEP, args![callback, waba_id, vec![0_u8], next_at, next_at]);
+    }
+    world.app(Env::Live).await.db.commit(set).await.unwrap();
+}
+
+async fn who_floods_with_callbacks_is_told_to_come_again_and_others_go_on(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let eve = linked(world, upstream, "eve", "777").await;
+    let ben = linked(world, upstream, "ben", "778").await;
+    let later = world.now() + HOUR;
+    wait_for(world, "777", 0..255, later).await;
+    // One more may wait.
+    call_back(world, &eve, "eve", "777").await.ok();
+    heard(&eve, 1).await;
+    wait_for(world, "777", 255..256, later).await;
+    call_back(world, &eve, "eve", "777").await.problem("overloaded");
+    assert_eq!(stored(world).await, 256);
+    call_back(world, &ben, "ben", "778").await.ok();
+    heard(&ben, 1).await;
+    // They are taken in some time, and then she is heard.
+    world.advance(HOUR).await;
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    call_back(world, &eve, "eve", "777").await.ok();
+    heard(&eve, 2).await;
+}
+
+async fn nobodys_callbacks_wait_behind_anothers(world: &World, upstream: &CloudApi) {
+    const MANY: usize = 240;
+    linked(world, upstream, "eve", "777").await;
+    linked(world, upstream, "ben", "778").await;
+    world.faults.write_down();
+    let due_at = world.now() + MINUTE;
+    wait_for(world, "777", 0..MANY, due_at).await;
+    wait_for(world, "778", 0..1, due_at + 1).await;
+    world.advance(2 * MINUTE).await;
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    let commits = world.faults.seen().commits;
+    let is_taken_in = |one: &&Stmt| one.sql.0.contains("DELETE FROM chatapp_callbacks");
+    let deleted = commits.iter().flat_map(WriteSet::stmts).filter(is_taken_in);
+    let before = deleted.take_while(|one| !one.args.contains(&Val::from("778-0"))).count();
+    assert!(before < MANY / 4, "{before} of eve's were taken in before ben's");
 }

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use endpoints::{ApiRouter, routes};
 
+use super::Untaken;
 use super::scope::signers;
 use crate::app::App;
 use crate::kit::page::Query;
@@ -94,4 +95,17 @@ async fn take_callback(
     }
     super::take(&app, &signers, &body).await?;
     Ok(().into_response())
+}
+
+impl From<Untaken> for Problem {
+    fn from(untaken: Untaken) -> Self {
+        match untaken {
+            Untaken::Full => {
+                let detail = "Too many callbacks of this business account are not taken in yet. \
+                              Send this one again later.";
+                Self::new(Code::Overloaded).detail(detail)
+            }
+            Untaken::Commit(error) => error.into(),
+        }
+    }
 }

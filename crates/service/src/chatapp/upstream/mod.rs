@@ -4,6 +4,11 @@
 //! status, which most callbacks are, is settled before the answer instead, and stored only where
 //! that does not work at once.
 //!
+//! Whoever has a linked business account has its secret, and may sign what they like as often as
+//! they like. So each signer's callbacks wait in a line of their own, which is worked on beside
+//! the others'; and of each so many are in hand and so many wait, beyond which the upstream is told
+//! to come again.
+//!
 //! On a number that accounts share, a message is for exactly one of them: whose prompt was tapped,
 //! whose message is answered, who has an active session, and else as for any channel (`inbound`).
 
@@ -11,7 +16,7 @@ pub mod api;
 mod scope;
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::store::{Bell, CommitError};
@@ -19,6 +24,8 @@ use clock::{DAY, MINUTE, Millis};
 use cloud_api::callback::{
     self, Account, Fate as Told, Item, Message, Preference, Status, Template,
 };
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -34,6 +41,7 @@ use crate::inbound;
 use crate::kit::id::CallbackId;
 use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::portions::{Portion, Portions};
 
 /// Where the upstream calls.
 pub const PATH: &str = "/v1/upstream/chatapp";
@@ -41,8 +49,6 @@ pub const PATH: &str = "/v1/upstream/chatapp";
 const BELL: Bell = Bell("chatapp callbacks");
 /// How often callbacks are looked for without being asked, milliseconds.
 const PAUSE_MS: u64 = 1_000;
-/// Callbacks claimed at a time.
-const BATCH: i64 = 16;
 /// How long a claim keeps other nodes away, milliseconds.
 const CLAIM_MS: i64 = MINUTE;
 /// When one that was not taken in whole is looked at again, milliseconds.
@@ -53,23 +59,71 @@ const GIVE_UP_MS: i64 = 7 * DAY;
 const MOST_AT_ONCE: usize = 8 * 1024;
 /// How long the upstream waits for a status to be settled before it is stored instead.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Callbacks looked at at the same time.
-const CALLBACKS: usize = 16;
-/// Items taken in at the same time.
-const PARALLEL: usize = 32;
+/// Callbacks in hand before they are answered: of the deployment, and of each linked business
+/// account.
+static OWN: Portions = Portions::new(512);
+static OF_LINKED: Portions = Portions::new(64);
+/// Callbacks of a linked business account that may wait to be taken in. Those of a busy one wait
+/// for some milliseconds.
+const MOST_WAITING: i64 = 256;
+
+/// Signers whose callbacks are taken in at the same time, beside the deployment's own: a
+/// callback may be of megabytes.
+const LINES: usize = 8;
+
+/// How much of a signer's is taken in at the same time.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Callbacks.
+    callbacks: usize,
+    /// Items of each of them.
+    items: usize,
+}
+
+impl Pace {
+    const fn of(signer: &str) -> Self {
+        if signer.is_empty() {
+            Self { callbacks: 16, items: 32 }
+        } else {
+            Self { callbacks: 4, items: 8 }
+        }
+    }
+}
+
+/// Why a callback is not taken. Nothing of it is durable.
+enum Untaken {
+    /// Its signer has as many in hand, or waiting, as it may.
+    Full,
+    /// It cannot be stored.
+    Commit(CommitError),
+}
+
+impl From<CommitError> for Untaken {
+    fn from(error: CommitError) -> Self {
+        if matches!(error, CommitError::Rejected(sql::FULL)) {
+            Self::Full
+        } else {
+            Self::Commit(error)
+        }
+    }
+}
 
 /// Makes a callback durable: by settling it, or by storing it for [`run`], once for each of those
 /// whom it may speak for.
-async fn take(app: &App, signers: &[String], body: &[u8]) -> Result<(), CommitError> {
+async fn take(app: &App, signers: &[String], body: &[u8]) -> Result<(), Untaken> {
+    let _in_hand = in_hand(signers).ok_or(Untaken::Full)?;
     if let [signer] = signers
         && settles(app, signer, body).await
     {
         return Ok(());
     }
-    for signer in signers {
-        keep(app, signer, body).await?;
-    }
-    Ok(())
+    keep(app, signers, body).await
+}
+
+/// A place for each of those who signed.
+fn in_hand(signers: &[String]) -> Option<Vec<Portion>> {
+    let of = |signer: &String| if signer.is_empty() { &OWN } else { &OF_LINKED };
+    signers.iter().map(|signer| of(signer).take(signer)).collect()
 }
 
 /// Settles the one status that a callback tells; `false` = it tells something else, or that does
@@ -89,42 +143,83 @@ async fn settles(app: &App, signer: &str, body: &[u8]) -> bool {
 }
 
 /// Stores a callback and whose it is; it is taken in by [`run`].
-async fn keep(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
-    let id = CallbackId::new(&app.clock);
-    let sealed = app.vault.seal(&place(&id), body);
-    sql::keep(app, &id, signer, sealed, BELL).await
+async fn keep(app: &App, signers: &[String], body: &[u8]) -> Result<(), Untaken> {
+    let stored = |signer: &String| {
+        let id = CallbackId::new(&app.clock);
+        let body_sealed = app.vault.seal(&place(&id), body);
+        Stored { id, waba_id: signer.clone(), body_sealed, received_at: app.now() }
+    };
+    let callbacks = signers.iter().map(stored).collect();
+    Ok(sql::keep(app, callbacks, MOST_WAITING, BELL).await?)
 }
 
 fn place(id: &CallbackId) -> [&str; 3] {
     ["chatapp_callbacks", id.as_str(), ""]
 }
 
-/// Takes callbacks in until the process drains.
+/// Takes callbacks in until the process drains, those of each signer in a line beside the others'.
 pub async fn run(app: App, door: Door) {
+    let (mut served, mut lines) = (BTreeSet::new(), FuturesUnordered::new());
+    let mut last = String::new();
     while !app.is_draining() {
-        match run_due(&app, &door).await {
-            Ok(0) => tokio::select! {
-                () = app.db.rung(BELL) => {}
-                () = app.rest(PAUSE_MS) => {}
-            },
-            Ok(_) => {}
+        match sql::signers_due(&app).await {
+            Ok(mut signers) => {
+                // Round and round, where there are more of them than lines.
+                let next = signers.partition_point(|signer| *signer <= last);
+                signers.rotate_left(next);
+                signers.retain(|signer| !served.contains(signer));
+                for signer in signers {
+                    if !signer.is_empty() && lines.len() >= LINES {
+                        continue;
+                    }
+                    if !signer.is_empty() {
+                        last.clone_from(&signer);
+                    }
+                    served.insert(signer.clone());
+                    lines.push(serve(&app, &door, signer));
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "callbacks not read; trying again");
                 app.rest(1_000).await;
             }
         }
+        tokio::select! {
+            // There may be more of theirs.
+            Some(signer) = lines.next() => drop(served.remove(&signer)),
+            () = app.db.rung(BELL) => {}
+            () = app.rest(PAUSE_MS) => {}
+        }
     }
+    lines.collect::<Vec<_>>().await;
 }
 
-/// Takes in the callbacks that are due now and says how many there were.
+/// Takes some of a signer's in, and answers whose they were.
+async fn serve(app: &App, door: &Door, signer: String) -> String {
+    if let Err(error) = look(app, door, &signer).await {
+        tracing::warn!(%error, "callbacks not claimed; trying again");
+        app.rest(1_000).await;
+    }
+    signer
+}
+
+/// Takes in some of the callbacks of each signer that are due now and says how many there were.
 ///
 /// # Errors
 /// When they cannot be claimed.
 pub async fn run_due(app: &App, door: &Door) -> Result<usize, CommitError> {
-    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
+    let signers = sql::signers_due(app).await?;
+    let looks = join_all(signers.iter().map(|signer| look(app, door, signer))).await;
+    looks.into_iter().try_fold(0, |all, count| Ok(all + count?))
+}
+
+async fn look(app: &App, door: &Door, signer: &str) -> Result<usize, CommitError> {
+    let pace = Pace::of(signer);
+    let limit = i64::try_from(pace.callbacks).unwrap_or(1);
+    let due = sql::claim_due(app, signer, limit, app.now() + CLAIM_MS).await?;
     let count = due.len();
     let visits = due.into_iter().map(|stored| visit(app, door, stored));
-    stream::iter(visits).buffer_unordered(CALLBACKS).collect::<()>().await;
+    stream::iter(visits).buffer_unordered(pace.callbacks).collect::<()>().await;
     Ok(count)
 }
 
@@ -166,13 +261,14 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         scope = Scope::of(app, &stored.waba_id);
     }
     let Sorted { statuses, people, templates, wishes } = sorted;
+    let parallel = Pace::of(&stored.waba_id).items;
     let receipts = statuses.into_iter().map(|status| tell(app, door, &scope, receipt(status)));
     let taken: Vec<Result<(), NotNow>> =
-        stream::iter(receipts).buffer_unordered(PARALLEL).collect().await;
+        stream::iter(receipts).buffer_unordered(parallel).collect().await;
     let mut all = taken.into_iter().fold(Ok(()), Result::and);
     let heard = people.into_values().map(|messages| hear_all(app, &scope, messages));
     let heard: Vec<Result<(), NotNow>> =
-        stream::iter(heard).buffer_unordered(PARALLEL).collect().await;
+        stream::iter(heard).buffer_unordered(parallel).collect().await;
     all = heard.into_iter().fold(all, Result::and);
     for wish in wishes {
         all = all.and(prefer(app, &scope, wish).await);

@@ -1,19 +1,25 @@
 //! The SQL of callbacks, and of whom an answer is for.
 
 use clock::Millis;
-use store::{CommitError, Error, FromRow, Sql, WriteSet, args};
+use store::{CommitError, Error, FromRow, Reject, Sql, WriteSet, args};
 
 use crate::app::App;
 use crate::kit::id::{AccountId, CallbackId, ConsentId};
 
 const INSERT: Sql = Sql("INSERT INTO chatapp_callbacks (callback_id, waba_id, body_sealed, \
      received_at, next_at) VALUES ($1, $2, $3, $4, $4)");
-const ANY_DUE: Sql =
-    Sql("SELECT next_at FROM chatapp_callbacks WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
-/// Takes callbacks that are due: until then no other node finds them due.
+/// Finds the one that is beyond the last that may wait of a signer.
+const BEYOND: Sql = Sql("SELECT next_at FROM chatapp_callbacks WHERE waba_id = $1 \
+     ORDER BY next_at LIMIT 1 OFFSET $2");
+const ANY_DUE_OF: Sql = Sql("SELECT waba_id FROM chatapp_callbacks WHERE waba_id = $1 \
+     AND next_at <= $2 LIMIT 1");
+/// The signer after one, of those with a callback that is due.
+const NEXT_SIGNER: Sql = Sql("SELECT waba_id FROM chatapp_callbacks WHERE waba_id > $1 \
+     AND next_at <= $2 ORDER BY waba_id LIMIT 1");
+/// Takes callbacks of a signer that are due: until then no other node finds them due.
 const CLAIM_DUE: Sql = Sql("UPDATE chatapp_callbacks SET next_at = $1 WHERE callback_id IN \
-     (SELECT callback_id FROM chatapp_callbacks WHERE next_at <= $2 \
-     ORDER BY next_at LIMIT $3 /*SKIP LOCKED*/) AND next_at <= $2 \
+     (SELECT callback_id FROM chatapp_callbacks WHERE waba_id = $2 AND next_at <= $3 \
+     ORDER BY next_at LIMIT $4 /*SKIP LOCKED*/) AND next_at <= $3 \
      RETURNING callback_id, waba_id, body_sealed, received_at");
 const POSTPONE: Sql = Sql("UPDATE chatapp_callbacks SET next_at = $1 WHERE callback_id = $2");
 const DELETE: Sql = Sql("DELETE FROM chatapp_callbacks WHERE callback_id = $1");
@@ -29,6 +35,9 @@ const WITH_SESSION: Sql = Sql("SELECT s.account_id, s.consent_at FROM chatapp_se
      WHERE s.recipient = $1 AND s.status = 'active' AND s.expires_at > $2 \
      AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = s.account_id AND a.env = $3) \
      LIMIT 200");
+
+/// As many callbacks of a signer wait as may.
+pub(super) const FULL: Reject = Reject("callbacks_full");
 
 /// Callbacks belong to no account.
 const SHARD: &str = "callbacks";
@@ -49,31 +58,47 @@ impl FromRow for Stored {
     }
 }
 
+/// Keeps callbacks, all of them or none: none ([`FULL`]) where `most` of a linked business account
+/// wait that signed one.
 pub(super) async fn keep(
     app: &App,
-    id: &CallbackId,
-    signer: &str,
-    body_sealed: Vec<u8>,
+    callbacks: Vec<Stored>,
+    most: i64,
     bell: store::Bell,
 ) -> Result<(), CommitError> {
     let mut set = WriteSet::of(SHARD);
-    set.push(INSERT, args![id, signer, body_sealed, app.now()]);
+    for Stored { waba_id, .. } in callbacks.iter().filter(|stored| !stored.waba_id.is_empty()) {
+        set.absent(BEYOND, args![waba_id, most - 1], FULL);
+    }
+    for Stored { id, waba_id, body_sealed, received_at } in callbacks {
+        set.push(INSERT, args![&id, waba_id, body_sealed, received_at]);
+    }
     set.ring(bell);
     app.db.commit(set).await.map(drop)
 }
 
-/// Claims at most `limit` callbacks until `until`, the longest due first.
+/// Those who signed callbacks that are due, each once: the deployment first.
+pub(super) async fn signers_due(app: &App) -> Result<Vec<String>, Error> {
+    let now = app.now();
+    let own = app.db.row::<(String,)>(ANY_DUE_OF, args!["", now]).await?;
+    let mut all: Vec<String> = own.into_iter().map(|(signer,)| signer).collect();
+    let mut after = String::new();
+    while let Some((signer,)) = app.db.row(NEXT_SIGNER, args![&after, now]).await? {
+        after.clone_from(&signer);
+        all.push(signer);
+    }
+    Ok(all)
+}
+
+/// Claims at most `limit` callbacks of a signer until `until`, the longest due first.
 pub(super) async fn claim_due(
     app: &App,
+    signer: &str,
     limit: i64,
     until: Millis,
 ) -> Result<Vec<Stored>, CommitError> {
-    let now = app.now();
-    if app.db.row::<(Millis,)>(ANY_DUE, args![now]).await?.is_none() {
-        return Ok(Vec::new());
-    }
     let mut set = WriteSet::of(SHARD);
-    set.returning_rows(CLAIM_DUE, args![until, now, limit]);
+    set.returning_rows(CLAIM_DUE, args![until, signer, app.now(), limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
     rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
 }
