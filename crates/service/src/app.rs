@@ -256,12 +256,38 @@ impl Reaction {
 /// Finds out what follows from what a person wrote; it writes nothing itself.
 pub type Hear = for<'a> fn(&'a App, Heard<'a>) -> BoxFuture<'a, Result<Reaction, store::Error>>;
 
+/// The ways out to URLs of tenants: connections and names that the sandbox uses push none out that
+/// live does.
+pub struct WaysOut {
+    /// Of live.
+    pub live: Outgoing,
+    /// Of the sandbox.
+    pub sandbox: Outgoing,
+}
+
+impl WaysOut {
+    /// That of an environment.
+    #[must_use]
+    pub const fn of(&self, env: Env) -> &Outgoing {
+        match env {
+            Env::Live => &self.live,
+            Env::Sandbox => &self.sandbox,
+        }
+    }
+
+    /// Closes connections that were idle for too long.
+    pub fn forget_idle(&self) {
+        self.live.forget_idle();
+        self.sandbox.forget_idle();
+    }
+}
+
 /// The parts that both environments share.
 pub struct Shared {
     /// A number that no other process has: who left work, and who has it.
     pub node: i64,
-    /// The way out to URLs of tenants.
-    pub outgoing: Outgoing,
+    /// The ways out to URLs of tenants.
+    pub outgoing: WaysOut,
     /// What domains publish.
     pub dns: Dns,
     /// Where files are kept.

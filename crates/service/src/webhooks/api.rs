@@ -415,7 +415,7 @@ fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
 
 /// Reads a URL. None when it is at fault; one of a kind that is not called is a problem of its own.
 fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destination, Problem>> {
-    match app.outgoing.destination(url) {
+    match app.outgoing.of(app.env).destination(url) {
         Ok(place) => return Some(Ok(place)),
         Err(Fault::TooLong) => {
             let detail = format!("must have at most {LONGEST} characters");

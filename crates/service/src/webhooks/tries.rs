@@ -12,7 +12,7 @@ use super::secret::{self, Key};
 use super::{Error, Target};
 use crate::app::App;
 use crate::kit::id::{DeliveryId, EventId};
-use crate::kit::outgoing::{Answer, Destination, NoAnswer};
+use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
 
 /// Who sends, for the receiver's log.
 const AGENT: HeaderValue =
@@ -94,6 +94,7 @@ pub(super) struct Aim {
     url: Arc<str>,
     sealed: Vec<u8>,
     place: Option<Destination>,
+    way_out: Outgoing,
     keys: Vec<Key>,
     until: Millis,
 }
@@ -109,7 +110,8 @@ impl Aim {
             url: target.url.as_str().into(),
             sealed: target.sealed.clone(),
             // A URL that was taken and is no longer had a development switch behind it.
-            place: app.outgoing.destination(&target.url).ok(),
+            place: app.outgoing.of(target.env).destination(&target.url).ok(),
+            way_out: app.outgoing.of(target.env).clone(),
             keys: super::open(app, target)?.keys(now),
             until: now + KEYS_MS,
         })
@@ -124,7 +126,7 @@ impl Aim {
     pub(super) async fn shoot(&self, app: &App, job: Job) -> Tried {
         let (at, begun) = (app.now(), Instant::now());
         let answer = match &self.place {
-            Some(place) => app.outgoing.post(place, self.headers(&job, at), job.body.clone()).await,
+            Some(place) => self.way_out.post(place, self.headers(&job, at), job.body.clone()).await,
             None => Err(NoAnswer::NotAllowed("the URL is no longer accepted")),
         };
         let latency_ms = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);

@@ -2,7 +2,8 @@
 
 use clock::Clock;
 
-use super::{Listeners, listen, real_carriers, way_out};
+use super::ways::way_out;
+use super::{Listeners, listen, real_carriers};
 use crate::carriers::door::door;
 use crate::config::{Config, Server};
 

@@ -18,9 +18,10 @@ mod shares;
 #[cfg(test)]
 mod upgrades;
 mod upkeep;
+mod ways;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,7 +41,7 @@ use crate::carriers::simulated::SimulatedMail;
 use crate::carriers::smtp::Relay;
 use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::chatapp::{self, Chatapp, Prompt};
-use crate::config::{Config, Limits, Webhooks};
+use crate::config::{Config, Limits};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
 use crate::emails::notices::Notices;
@@ -49,7 +50,6 @@ use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
 use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
-use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::task;
@@ -131,7 +131,7 @@ pub fn open_through(
     let shared = Arc::new(Shared {
         // Above 0, so many that two processes do not share one, and the highest bits free.
         node: i64::try_from(1 + clock.below(u64::MAX / 8)).unwrap_or(1),
-        outgoing: way_out(&config.webhooks)?,
+        outgoing: ways::ways_out(&config.webhooks)?,
         dns: Dns::new(&config.email.dns_server),
         storage: support::files::storage::open(&config)?,
         sockets: Hub::default(),
@@ -226,22 +226,6 @@ fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
     } else {
         Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
-}
-
-/// The way out to URLs of tenants, by the settings.
-fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
-    let networks = webhooks.allow_networks.iter();
-    let rules = Rules {
-        allow_http: webhooks.allow_http,
-        allow_networks: networks.filter_map(|network| network.parse().ok()).collect(),
-        dns_server: webhooks.dns_server.parse().ok(),
-        connect_timeout: Duration::from_millis(webhooks.connect_timeout_ms),
-        timeout: Duration::from_millis(webhooks.timeout_ms),
-        keeps_bodies: false,
-    };
-    let ca_file = (!webhooks.ca_file.is_empty()).then(|| Path::new(&webhooks.ca_file));
-    Outgoing::new(rules, ca_file)
-        .map_err(|error| anyhow::anyhow!("webhooks.ca_file cannot be used: {error}"))
 }
 
 /// The rooms that know who writes to whom. A room that sends adds its own.

@@ -24,6 +24,7 @@ on_every_engine!(
     many_slow_targets_of_many_accounts_delay_nobody with few_turns,
     an_account_has_sixty_four_tries_under_way_at_most with patient,
     connections_are_used_again,
+    the_sandbox_has_connections_of_its_own,
 );
 
 /// As long as tries may take in a deployment.
@@ -240,4 +241,20 @@ async fn connections_are_used_again(world: &World) {
     visited(&zoo, "/ok", 200).await;
     assert!(zoo.connections() <= 16, "{} connections", zoo.connections());
     assert_eq!(json!(zoo.visits_to("/ok").len()), json!(200));
+}
+
+/// However many hosts it calls, none of the connections that wait for live's next event is closed
+/// for them.
+async fn the_sandbox_has_connections_of_its_own(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let (ada, ben) = (ada(world).await, world.live_account("ben", 0).await);
+    for (tenant, path, connections) in [(&ada, "/ok?ada", 1), (&ben, "/ok?ben", 2)] {
+        let made = hook(tenant, &zoo.url(path), &["*"]).await;
+        for times in 1..=3 {
+            happen(tenant, Kind::SmsDelivery, 1).await;
+            visited(&zoo, path, times).await;
+            settled(tenant, &made, |newest| newest["status"] == "delivered").await;
+        }
+        assert_eq!(zoo.connections(), connections, "{path}");
+    }
 }

@@ -15,7 +15,7 @@ use super::audit::audit;
 use super::seals;
 use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
 use crate::access::{By, Entry, record};
-use crate::app::{App, Correspondence, Env, Memo, Reaction, Shared};
+use crate::app::{App, Correspondence, Env, Memo, Reaction, Shared, WaysOut};
 use crate::carriers::Carriers;
 use crate::carriers::Handsets;
 use crate::carriers::handsets::MemoryShelf;
@@ -39,7 +39,10 @@ async fn app() -> (tempfile::TempDir, App) {
     db.migrate(MIGRATIONS).await.unwrap();
     let shared = Shared {
         node: 1,
-        outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        outgoing: WaysOut {
+            live: Outgoing::new(Rules::default(), None).unwrap(),
+            sandbox: Outgoing::new(Rules::default(), None).unwrap(),
+        },
         dns: crate::kit::dns::Dns::new(""),
         storage: Arc::new(object_store::memory::InMemory::new()),
         sockets: Hub::default(),
