@@ -10,7 +10,7 @@ use store::{Args, Sql, WriteSet, args};
 
 use crate::on_every_engine;
 use crate::smpp::{Centre, give, settings, until_up};
-use crate::world::tenant::{PASSWORD, phone};
+use crate::world::tenant::{PASSWORD, Tenant, phone};
 use crate::world::{Answer, World, eventually};
 
 on_every_engine!(
@@ -26,6 +26,7 @@ on_every_engine!(
     an_attempt_that_outlives_its_message_goes_when_its_time_is_over with kept_for_a_day,
     passcodes_of_the_sandbox_are_deleted_after_a_month,
     an_account_keeps_so_many_handset_messages_and_the_others_theirs with few_handset_messages,
+    an_account_of_the_sandbox_keeps_so_many_messages_of_people with few_messages_of_people,
     chores_are_not_repeated_by_a_restart,
     a_clock_that_jumps_a_year_ahead_and_back_loses_nothing,
     a_step_that_an_operator_confirms_is_believed,
@@ -43,6 +44,10 @@ fn kept_as_on_live(config: &mut Config) {
 fn few_handset_messages(config: &mut Config) {
     config.sandbox.handsets = estafette::config::HandsetStore::Database;
     config.sandbox.handset_messages = 5;
+}
+
+fn few_messages_of_people(config: &mut Config) {
+    config.sandbox.inbound_messages = 3;
 }
 
 /// The first column of all rows.
@@ -329,6 +334,29 @@ async fn an_account_keeps_so_many_handset_messages_and_the_others_theirs(world: 
     world.advance(DAY).await;
     world.housekeep().await;
     assert_eq!(count(world, "SELECT COUNT(*) FROM handset_messages").await, 0);
+}
+
+async fn an_account_of_the_sandbox_keeps_so_many_messages_of_people(world: &World) {
+    let tenants = [world.account("ada").await, world.account("eve").await];
+    for (tenant, replies) in tenants.iter().zip([5, 2]) {
+        for number in 0..replies {
+            let path = format!("/v1/sandbox/handsets/{}/replies", phone("5678"));
+            let body = json!({"text": format!("{number}"), "channel": "sms"});
+            tenant.call("POST", &path).json(body).await.ok();
+        }
+    }
+    world.advance(HOUR).await;
+    world.housekeep().await;
+    let kept = async |tenant: &Tenant<'_>| {
+        let listed = tenant.get("/v1/inbound-notifications").await.ok();
+        listed
+            .list()
+            .iter()
+            .map(|one| one["message"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&tenants[0]).await, ["4", "3", "2"]);
+    assert_eq!(kept(&tenants[1]).await, ["1", "0"]);
 }
 
 async fn chores_are_not_repeated_by_a_restart(world: &World) {

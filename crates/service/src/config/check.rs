@@ -36,6 +36,7 @@ pub(super) fn all(config: &Config) -> Vec<Fault> {
         email(&config.email),
         log_level(&config.log.level),
         within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000),
+        within("sandbox.inbound_messages", config.sandbox.inbound_messages, 1, 100_000_000),
         telemetry(&config.telemetry),
     ];
     sections.into_iter().filter_map(Result::err).collect()
@@ -49,7 +50,9 @@ fn limits(limits: &Limits) -> Check {
     within("limits.send_per_s", limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", limits.read_per_s.into(), 1, 1_000_000)?;
     within("limits.guest_per_min", limits.guest_per_min.into(), 1, 1_000_000)?;
-    within("limits.signup_per_min", limits.signup_per_min.into(), 1, 1_000_000)
+    within("limits.signup_per_min", limits.signup_per_min.into(), 1, 1_000_000)?;
+    let replies = limits.handset_replies_per_hour;
+    within("limits.handset_replies_per_hour", replies.into(), 1, 1_000_000)
 }
 
 /// What is no level would be taken for the name of a part of the program, and everything else

@@ -209,6 +209,8 @@ pub struct Sandbox {
     pub handsets: HandsetStore,
     /// Messages that an account keeps in the database.
     pub handset_messages: i64,
+    /// Messages that people sent to an account, which it keeps.
+    pub inbound_messages: i64,
 }
 
 /// Users, logins and tokens.
@@ -239,6 +241,8 @@ pub struct Limits {
     pub guest_per_min: u32,
     /// New users in a minute from one address; at once twice as many.
     pub signup_per_min: u32,
+    /// Replies of an account's virtual handsets in an hour, all of which may come at once.
+    pub handset_replies_per_hour: u32,
 }
 
 /// Credits and prices.

@@ -9,7 +9,7 @@ use clock::DAY;
 use super::parts::erase_parts;
 use super::{Fault, nobody, store as sql};
 use crate::access::retention::{Accounts, erase_idempotency_keys, sweep};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::msisdn::Msisdn;
@@ -19,31 +19,41 @@ pub use super::parts::settle_parts;
 /// Carriers bring a message again for a week at most; twice that, to be sure.
 const BROUGHT_AGAIN_MS: i64 = 14 * DAY;
 
-/// Deletes old messages of all accounts and of nobody, and what is known of them.
+/// Deletes old messages of all accounts and of nobody, and what is known of them. On the sandbox,
+/// where they cost nobody anything, also what is more than an account may keep.
 ///
 /// # Errors
 /// See [`Fault`].
 pub async fn forget(app: &App, turn: &Turn) -> Result<u64, Fault> {
     let chunk = app.config.retention.chunk;
-    let before = InboundId::bound(turn.now() - app.config.retention.inbound_d * DAY);
+    let aged = InboundId::bound(turn.now() - app.config.retention.inbound_d * DAY);
     let mut deleted = 0;
     let mut accounts = Accounts::default();
-    let mut next = Some(nobody());
-    while let Some(account) = next {
+    let mut next = Some((nobody(), Env::Live));
+    while let Some((account, env)) = next {
         if !turn.breathe().await {
             return Ok(deleted);
         }
+        let kept = if env == Env::Sandbox { oldest_kept(app, &account).await? } else { None };
+        let kept = kept.filter(|id| id.as_str() > aged.as_str());
+        let before = kept.unwrap_or_else(|| aged.clone());
         let old: Option<(InboundId,)> = app.db.row(sql::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, chunk];
             deleted += sweep(app, turn, "inbound", sql::FORGET, &args).await?;
         }
-        next = accounts.next(app).await?;
+        next = accounts.next_with_env(app).await?;
     }
     let args = args![turn.now() - BROUGHT_AGAIN_MS, chunk];
     deleted += sweep(app, turn, "inbound_seen", sql::FORGET_SEEN, &args).await?;
     deleted += sweep(app, turn, "opt_outs", sql::FORGET_LIFTED, &args).await?;
     Ok(deleted)
+}
+
+/// The oldest message of as many as an account of the sandbox may keep.
+async fn oldest_kept(app: &App, account: &AccountId) -> Result<Option<InboundId>, Error> {
+    let args = args![account, app.config.sandbox.inbound_messages - 1];
+    Ok(app.db.row::<(InboundId,)>(sql::NTH, args).await?.map(|(id,)| id))
 }
 
 /// The messages that a person sent to an account: what else may show them is erased before them.

@@ -68,6 +68,9 @@ pub(super) const DELETE: Sql = Sql("DELETE FROM inbound WHERE account_id = $1 AN
 /// Retention: whether an account has messages from before an id.
 pub(super) const OLD: Sql =
     Sql("SELECT inbound_id FROM inbound WHERE account_id = $1 AND inbound_id < $2 LIMIT 1");
+/// The message of an account that is newer than all but so many.
+pub(super) const NTH: Sql = Sql("SELECT inbound_id FROM inbound WHERE account_id = $1 \
+     ORDER BY inbound_id DESC LIMIT 1 OFFSET $2");
 pub(super) const FORGET: Sql = Sql("DELETE FROM inbound WHERE account_id = $1 AND inbound_id IN \
      (SELECT inbound_id FROM inbound WHERE account_id = $1 AND inbound_id < $2 \
      ORDER BY inbound_id LIMIT $3) RETURNING inbound_id");

@@ -42,6 +42,8 @@ pub enum Class {
     /// Questions about templates that go to the chat-app, by account: the chat-app counts those of
     /// all accounts together.
     Templates,
+    /// What people at virtual handsets write, by account: it costs nothing, and is kept.
+    Replies,
 }
 
 /// An account may do as much as so many of its keys.
@@ -59,6 +61,7 @@ pub struct Throttle {
     refusal: Arc<Budget>,
     keys: Arc<Budget>,
     templates: Arc<Budget>,
+    replies: Arc<Budget>,
     send_of_account: Arc<Budget>,
     read_of_account: Arc<Budget>,
 }
@@ -111,10 +114,16 @@ struct Budget {
 }
 
 impl Throttle {
-    /// Requests per second of the classes, or per minute for guests and sign-ups; the burst is
-    /// twice that, for guests once.
+    /// Requests per second of the classes, per minute for guests and sign-ups, per hour for
+    /// replies; the burst is twice that, for guests and replies once.
     #[must_use]
-    pub fn new(send_per_s: u32, read_per_s: u32, guest_per_min: u32, signup_per_min: u32) -> Self {
+    pub fn new(
+        send_per_s: u32,
+        read_per_s: u32,
+        guest_per_min: u32,
+        signup_per_min: u32,
+        replies_per_hour: u32,
+    ) -> Self {
         let per_second = |word, requests| Arc::new(Budget::per_second(word, requests));
         Self {
             send: per_second("send", send_per_s),
@@ -126,6 +135,7 @@ impl Throttle {
             refusal: per_second("refusal", send_per_s / SENDS_PER_REFUSAL),
             keys: Arc::new(Budget::per_hour("keys", KEYS_PER_HOUR)),
             templates: Arc::new(Budget::per_hour("templates", TEMPLATES_PER_HOUR)),
+            replies: Arc::new(Budget::per_hour("replies", replies_per_hour)),
             send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
             read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
         }
@@ -146,6 +156,7 @@ impl Throttle {
             Class::Refusal => self.refusal.take(who),
             Class::Keys => self.keys.take(who),
             Class::Templates => self.templates.take(who),
+            Class::Replies => self.replies.take(who),
         }
     }
 
@@ -163,7 +174,8 @@ impl Throttle {
             | Class::Signup
             | Class::Refusal
             | Class::Keys
-            | Class::Templates => return Ok(()),
+            | Class::Templates
+            | Class::Replies => return Ok(()),
         };
         budget.check(account.as_str()).map(drop).map_err(|wait_s| budget.refusal(wait_s))
     }
@@ -172,7 +184,7 @@ impl Throttle {
     pub fn forget_idle(&self) {
         let Self { send, read, guest, password, note, signup, refusal, keys, templates, .. } = self;
         let all = [send, read, guest, password, note, signup, refusal, keys, templates];
-        let of_accounts = [&self.send_of_account, &self.read_of_account];
+        let of_accounts = [&self.send_of_account, &self.read_of_account, &self.replies];
         for budget in all.iter().chain(&of_accounts) {
             budget.limiter.retain_recent();
         }
@@ -258,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_caller_gets_its_burst_and_then_waits_while_others_go_on() {
-        let throttle = Throttle::new(2, 1, 3, 2);
+        let throttle = Throttle::new(2, 1, 3, 2, 1);
         for _ in 0..4 {
             assert!(throttle.take(Class::Send, "key_a").is_ok());
         }
@@ -269,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_an_account_share_a_budget_of_five() {
-        let throttle = Throttle::new(2, 1, 3, 2);
+        let throttle = Throttle::new(2, 1, 3, 2, 1);
         let [one, other] = [1, 2].map(|n| AccountId::of(uuid::Uuid::from_u128(n)));
         for _ in 0..20 {
             assert!(throttle.take_of_account(Class::Send, &one).is_ok());
@@ -281,7 +293,7 @@ mod tests {
 
     #[test]
     fn guests_are_counted_by_the_minute() {
-        let throttle = Throttle::new(2, 1, 3, 2);
+        let throttle = Throttle::new(2, 1, 3, 2, 1);
         for left in ["2", "1", "0"] {
             let limit = throttle.take(Class::Guest, "203.0.113.7").unwrap();
             let [policy, remaining] = limit.headers();

@@ -24,6 +24,7 @@ use crate::kit::page::{self, Query};
 use crate::kit::posted::path_part;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::throttle::Class;
 use crate::kit::words::words;
 
 /// The routes of this room.
@@ -151,7 +152,8 @@ impl FromRequest<App> for Posted {
 /// Reply from a virtual handset.
 ///
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
-/// addressed to the sender of the last message that the phone got by this channel.
+/// addressed to the sender of the last message that the phone got by this channel. How often an
+/// account's handsets reply in an hour is limited.
 #[endpoints::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
     params(("phone" = String, Path, description = "International format")),
     request_body = ReplyRequest,
@@ -169,6 +171,7 @@ async fn reply_from_handset(
     let request = Repeatable::by_tenant(&account.id, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let id = HandsetReplyId::new(&app.clock);
+        app.throttle.take(Class::Replies, account.id.as_str())?;
         // What cannot be tapped uses no key up.
         replies::check(handsets, account, &phone, &said).await?;
         claim_it(&app, &account.id, &claim, &id).await?;

@@ -180,8 +180,9 @@ fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
 }
 
 fn throttle(limits: &Limits) -> Throttle {
-    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min } = *limits;
-    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min)
+    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min, .. } = *limits;
+    let replies_per_hour = limits.handset_replies_per_hour;
+    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min, replies_per_hour)
 }
 
 /// The file of the embedded database; `None` = a server has the data.

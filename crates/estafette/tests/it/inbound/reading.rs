@@ -1,6 +1,7 @@
 //! How replies of handsets are listed, read and told of, and by whom.
 
 use estafette::carriers::handsets::Received;
+use estafette::config::Config;
 use playground::ReceiverZoo;
 use serde_json::json;
 
@@ -20,7 +21,12 @@ on_every_engine!(
     a_reply_is_sent_once_for_its_key,
     a_button_needs_a_prompt,
     faulty_replies_are_refused,
+    an_accounts_handsets_reply_so_often_in_an_hour with few_replies,
 );
+
+fn few_replies(config: &mut Config) {
+    config.limits.handset_replies_per_hour = 3;
+}
 
 async fn a_reply_reads_as_the_contract_says(world: &World) {
     let ada = world.account("ada").await;
@@ -238,4 +244,16 @@ async fn faulty_replies_are_refused(world: &World) {
     bring(world, &[sms_for(&ada, "1", &ana, "the longest is taken")]).await.unwrap();
     reply_by_sms(&ada, &ana, &long[1..]).await;
     assert_eq!(texts(&ada).await.len(), 2);
+}
+
+async fn an_accounts_handsets_reply_so_often_in_an_hour(world: &World) {
+    let (ada, eve) = (world.account("ada").await, world.account("eve").await);
+    for last in ["5670", "5671", "5672"] {
+        reply_by_sms(&ada, &phone(last), "hi").await;
+    }
+    let more = || reply(&ada, &phone("5673"), json!({"text": "hi", "channel": "sms"}));
+    more().header("Idempotency-Key", "one").await.problem("rate_limited");
+    more().header("Idempotency-Key", "one").await.problem("rate_limited");
+    assert_eq!(ada.get(PATH).await.ok().list().len(), 3);
+    reply_by_sms(&eve, &phone("5670"), "hi").await;
 }

@@ -58,7 +58,7 @@ async fn app() -> (tempfile::TempDir, App) {
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
         memo: Memo::default(),
-        throttle: Throttle::new(100, 100, 100, 100),
+        throttle: Throttle::new(100, 100, 100, 100, 100),
         metrics: Metrics::default(),
         hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
