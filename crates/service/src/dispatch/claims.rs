@@ -4,11 +4,11 @@
 //! A look takes the longest due first. Where that is as much as it may take, what is due is more
 //! than this node does at once, and most of it may be one account's: one whose messages all knock
 //! in vain. The looks that follow are *by share* then. Each reads a stretch of what is due, without
-//! claiming it, and takes of every account in it the first before the second of any. Where more is
-//! due behind the stretch, no account has more than [`SHARE`] of the look, and the next one reads
-//! on behind it. So another's due row waits for a look for every [`STRETCH`] rows before it, each
-//! of a share of theirs, and not for all of those to be done. It needs no index by account, which
-//! would cost every look a step for each account that has something open (decision 0030).
+//! claiming it, and takes of every account in it the first before the second of any. The next one
+//! reads on behind it once every account in it had its [`SHARE`], whatever else of theirs is left.
+//! So another's due row waits for a look for every [`STRETCH`] rows before it, and not for all of
+//! those to be done. It needs no index by account, which would cost every look a step for each
+//! account that has something open (decision 0030).
 
 use std::collections::HashMap;
 
@@ -21,8 +21,9 @@ use crate::kit::id::AccountId;
 /// Work of many accounts, which is routed by a word of its own.
 pub(super) const DUE_SHARD: &str = "due";
 /// Rows that a look by share reads.
-const STRETCH: usize = 4_096;
-/// Rows of one account that such a look takes while more is due than it reads.
+const STRETCH: usize = 2_048;
+/// Rows of one account in a stretch: once it had so many, the next look does not wait for the rest
+/// of them.
 const SHARE: usize = 64;
 
 /// What is claimed, and for how long.
@@ -138,7 +139,7 @@ impl Claims {
             }
         }
         let is_whole = line.len() < STRETCH;
-        let taken = shares(&line, limit, is_whole);
+        let taken = shares(&line, limit);
         round.is_crowded = !is_whole || round.after > Millis(0) || taken.len() < line.len();
         round.after = next_stretch(&line, &taken, is_whole);
         Ok(taken.into_iter().filter_map(|place| line.get(place.at).cloned()).collect())
@@ -173,12 +174,9 @@ fn places(line: &[Due]) -> impl Iterator<Item = Place> {
     })
 }
 
-/// Those of a line that a look takes: the first of every account before the second of any. While
-/// the line goes on behind what is seen of it, nobody gets more than a share: who stands there
-/// waits for these.
-fn shares(line: &[Due], limit: usize, is_whole: bool) -> Vec<Place> {
-    let may_have = if is_whole { usize::MAX } else { SHARE };
-    let mut taken: Vec<Place> = places(line).filter(|place| place.of_account < may_have).collect();
+/// Those of a line that a look takes: the first of every account before the second of any.
+fn shares(line: &[Due], limit: usize) -> Vec<Place> {
+    let mut taken: Vec<Place> = places(line).collect();
     taken.sort_unstable();
     taken.truncate(limit);
     taken
@@ -223,7 +221,7 @@ mod tests {
     #[test]
     fn one_account_alone_has_the_whole_look() {
         let line = line(&[("ada", 600)]);
-        let taken = shares(&line, 256, true);
+        let taken = shares(&line, 256);
         assert_eq!(taken.len(), 256);
         assert_eq!(next_stretch(&line, &taken, true), Millis(0));
     }
@@ -231,17 +229,17 @@ mod tests {
     #[test]
     fn the_first_of_each_comes_before_the_second_of_any() {
         let line = line(&[("ada", 600), ("ben", 3)]);
-        let taken = shares(&line, 256, true);
+        let taken = shares(&line, 256);
         assert_eq!(count(&line, &taken, "ben"), 3);
         let first: Vec<usize> = taken.iter().take(3).map(|place| place.at).collect();
         assert_eq!(first, [0, 600, 1]);
     }
 
     #[test]
-    fn while_more_is_due_than_is_seen_an_account_has_a_share() {
+    fn what_is_left_of_those_who_had_their_share_is_passed() {
         let line = line(&[("ada", 600), ("ben", 3)]);
-        let taken = shares(&line, 256, false);
-        assert_eq!((count(&line, &taken, "ada"), count(&line, &taken, "ben")), (SHARE, 3));
+        let taken = shares(&line, 256);
+        assert_eq!((count(&line, &taken, "ada"), count(&line, &taken, "ben")), (253, 3));
         // The last millisecond is read again.
         assert_eq!(next_stretch(&line, &taken, false), Millis(602));
     }
@@ -249,7 +247,7 @@ mod tests {
     #[test]
     fn nobody_is_passed_who_had_less_than_a_share() {
         let line = line(&[("ada", 300), ("ben", 100), ("cid", 100)]);
-        let taken = shares(&line, 100, false);
+        let taken = shares(&line, 100);
         assert_eq!(count(&line, &taken, "ada"), 34);
         assert_eq!(next_stretch(&line, &taken, false), Millis(34));
     }
@@ -260,7 +258,7 @@ mod tests {
         for due in &mut line {
             due.next_at = Millis(7);
         }
-        let taken = shares(&line, 256, false);
+        let taken = shares(&line, 256);
         assert_eq!(next_stretch(&line, &taken, false), Millis(7));
     }
 }
