@@ -290,7 +290,7 @@ async fn take_to(
 fn is_news(attempt: &Attempt, fate: Fate) -> bool {
     match attempt.state {
         State::Delivered => fate == Fate::Read,
-        State::Lapsed => matches!(fate, Fate::Delivered | Fate::Read),
+        State::Lapsed => matches!(fate, Fate::Delivered | Fate::Read | Fate::Failed(_)),
         state => state.is_undecided(),
     }
 }

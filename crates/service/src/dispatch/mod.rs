@@ -404,8 +404,8 @@ pub trait Owner: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether it still says something that this attempt arrived, of which nobody said anything in
-    /// time: another may have taken its place.
+    /// Whether it still says something what became of this attempt, of which nobody said anything
+    /// in time: another may have taken its place.
     #[must_use]
     fn may_arrive_late(_message: &Self::Message, _attempt: &Attempt) -> bool {
         false

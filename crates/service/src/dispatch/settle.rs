@@ -47,6 +47,11 @@ pub fn give_back<O: Owner>(
     attempt: &Attempt,
     why: &Failure,
 ) -> State {
+    // It was given up, and its price given back, before anybody said no.
+    if attempt.state == State::Lapsed && why.state == State::Failed {
+        sql::shift(set, attempt, State::Failed, why.code.as_deref(), None);
+        return State::Failed;
+    }
     if !attempt.state.is_undecided() {
         return attempt.state;
     }

@@ -12,10 +12,12 @@ use crate::kit::id::{AccountId, AttemptId};
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
      refused_by FROM attempts WHERE account_id = $1 AND attempt_id = $2 /*MANY*/");
-/// Another leg of the message that brought it or still may.
+/// Another leg of the message that brought it or still may: of one that was given up nobody said
+/// that it failed.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
-     AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered', 'late') LIMIT 1");
+     AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered', 'lapsed', 'late') \
+     LIMIT 1");
 /// Leads to the account of an object that has one attempt.
 const OF_OBJECT: Sql =
     Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");

@@ -98,7 +98,8 @@ impl Owner for Otp {
         Then::Leg { channel: Channel::Sms, category: "authentication", to }
     }
 
-    /// The fallback took its place, and may fail: then a code that arrived is still good.
+    /// The fallback took its place, and may fail: then the code is good as long as this attempt
+    /// may have brought it.
     fn may_arrive_late(challenge: &Challenge, attempt: &Attempt) -> bool {
         challenge.attempt != attempt.id
     }
@@ -128,14 +129,8 @@ impl Owner for Otp {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
             note_unreachable(app, set, challenge, attempt.channel, why);
         }
-        // News of an attempt that another took the place of change nothing else, unless that one
-        // has failed before and this was the last.
         if challenge.attempt != attempt.id {
-            if let News::Over(ending) = news
-                && !challenge.falls_back()
-            {
-                over_at_last(app, set, challenge, ending);
-            }
+            earlier(app, set, challenge, attempt, news);
             return;
         }
         match news {
@@ -188,6 +183,29 @@ impl Owner for Otp {
 
 fn recipient(challenge: &Challenge) -> Address {
     Address::Phone(Msisdn::stored(challenge.recipient.clone()))
+}
+
+/// News of an attempt that another took the place of: it brought the code, or has failed as well,
+/// perhaps as the last.
+fn earlier(
+    app: &App,
+    set: &mut WriteSet,
+    challenge: &mut Challenge,
+    attempt: &Attempt,
+    news: News<'_>,
+) {
+    match news {
+        News::Over(ending) if !challenge.falls_back() => over_at_last(app, set, challenge, ending),
+        News::Delivered { provider_id } | News::Read { provider_id }
+            if challenge.status == Status::Sent && challenge.is_open(app.now()) =>
+        {
+            let provider_id = provider_id.unwrap_or(attempt.id.as_str());
+            sql::arrived(set, challenge, attempt.channel, provider_id);
+            events::stands(app, set, challenge, Status::Delivered);
+            challenge.status = Status::Delivered;
+        }
+        _ => {}
+    }
 }
 
 fn delivered(

@@ -29,6 +29,8 @@ stories!(
     who_is_not_reached_by_chat_gets_one_sms,
     every_fault_of_the_chatapp_ends_in_one_sms,
     a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it,
+    a_code_that_the_chatapp_may_still_bring_outlives_the_sms_behind_it,
+    a_code_that_failed_by_sms_and_then_by_chat_has_failed,
     a_passcode_of_which_each_copy_failed_is_failed,
     who_did_not_ask_for_a_code_of_unknown_fate_ends_it,
 );
@@ -115,36 +117,99 @@ async fn who_did_not_ask_for_a_code_of_unknown_fate_ends_it(world: &World, far: 
     assert!(held < 1_000 && ada.balance().await == held, "it arrived, and is paid for");
 }
 
-async fn a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it(world: &World, far: &Far) {
-    // Receipts of SMS come when the story says so.
-    let never = SmscOptions { receipt_ms: 3_600_000, ..far.centre.options() };
-    far.centre.behave(never);
-    for is_late in [true, false] {
-        let name = if is_late { "late" } else { "never" };
+/// A passcode of which the chat-app said nothing in time, so that SMS has it as well, in hand of a
+/// centre that says what becomes of it when the story does.
+struct Silent<'w> {
+    ada: Tenant<'w>,
+    id: String,
+    by_sms: String,
+}
+
+impl<'w> Silent<'w> {
+    async fn sent(world: &'w World, far: &Far, name: &str) -> Self {
+        far.centre.behave(SmscOptions { receipt_ms: 3_600_000, ..far.centre.options() });
         let (ada, to) = (world.live_sender(name, 1_000).await, phone("0003"));
         let sent = ada.send(json!({"to": to, "code": CODE, "reference": name})).await.ok();
-        let id = sent.word("challenge_id");
+        let id = sent.word("challenge_id").to_owned();
         world.advance(21_000).await;
         // The centre has named it.
         let is_taken = |now: &Value| {
             let named = now["provider_message_id"].as_str().unwrap_or_default();
             now["channel"] == "sms" && now["status"] == "sent" && !named.starts_with("att_")
         };
-        let sms = ada.until(id, is_taken).await;
-        if is_late {
-            far.cloud.tell(&status(&far.cloud, "delivered")).await.unwrap();
-        }
-        let carried = sms.word("provider_message_id").to_owned();
-        assert!(far.centre.tell(&carried, smpp::MessageState::Undeliverable));
-        eventually(async || (ada.balance().await == 1_000).then_some(())).await;
-        let read = ada.challenge(id).await.ok();
-        if is_late {
-            assert_eq!(read.word("status"), "sent", "{}", read.text);
-            ada.guess(id, CODE).await.ok();
-        } else {
-            assert_eq!(read.word("status"), "failed", "{}", read.text);
-        }
+        let by_sms = ada.until(&id, is_taken).await.word("provider_message_id").to_owned();
+        Self { ada, id, by_sms }
     }
+
+    /// The SMS did not arrive, and is given back as the message of the chat-app was.
+    async fn fails_by_sms(&self, far: &Far) -> Answer {
+        assert!(far.centre.tell(&self.by_sms, smpp::MessageState::Undeliverable));
+        eventually(async || (self.ada.balance().await == 1_000).then_some(())).await;
+        self.ada.challenge(&self.id).await.ok()
+    }
+
+    /// How it reads, told as often as this.
+    async fn is_told(&self, status: &str, channel: &str, times: usize) {
+        let all = self.ada.get("/v1/events?type=otp.status&limit=200").await.ok();
+        let is_meant = |event: &&Value| {
+            let data = &event["data"];
+            data["challenge_id"] == self.id.as_str()
+                && data["status"] == status
+                && data["channel"] == channel
+        };
+        assert_eq!(all.list().iter().filter(is_meant).count(), times, "{}", all.text);
+    }
+}
+
+async fn a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it(world: &World, far: &Far) {
+    let silent = Silent::sent(world, far, "ada").await;
+    far.cloud.tell(&status(&far.cloud, "delivered")).await.unwrap();
+    let read = silent.ada.until(&silent.id, |now| now["status"] == "delivered").await;
+    assert_eq!(read.word("channel"), "sms", "which has it now");
+    let read = silent.fails_by_sms(far).await;
+    assert_eq!((read.word("status"), read.word("channel")), ("delivered", "chatapp"));
+    silent.ada.guess(&silent.id, CODE).await.ok();
+    assert_eq!(silent.ada.balance().await, 1_000, "what was given back stays so");
+}
+
+async fn a_code_that_the_chatapp_may_still_bring_outlives_the_sms_behind_it(
+    world: &World,
+    far: &Far,
+) {
+    let guessed = Silent::sent(world, far, "guessed").await;
+    let read = guessed.fails_by_sms(far).await;
+    assert_eq!(read.word("status"), "sent", "nobody said that the chat-app failed: {}", read.text);
+    guessed.ada.guess(&guessed.id, CODE).await.ok();
+    let delivered = Silent::sent(world, far, "delivered").await;
+    delivered.fails_by_sms(far).await;
+    for _ in 0..2 {
+        far.cloud.tell(&status(&far.cloud, "delivered")).await.unwrap();
+    }
+    let read = delivered.ada.until(&delivered.id, |now| now["status"] == "delivered").await;
+    assert_eq!(read.word("channel"), "chatapp");
+    delivered.is_told("delivered", "chatapp", 1).await;
+    delivered.ada.guess(&delivered.id, CODE).await.ok();
+    let silent = Silent::sent(world, far, "silent").await;
+    silent.fails_by_sms(far).await;
+    world.advance(300_000).await;
+    silent.ada.until(&silent.id, |now| now["status"] == "expired").await;
+    for tenant in [&guessed.ada, &delivered.ada, &silent.ada] {
+        assert_eq!(tenant.balance().await, 1_000, "what was given back stays so");
+    }
+}
+
+async fn a_code_that_failed_by_sms_and_then_by_chat_has_failed(world: &World, far: &Far) {
+    let silent = Silent::sent(world, far, "ada").await;
+    assert_eq!(silent.fails_by_sms(far).await.word("status"), "sent");
+    far.cloud.tell(&status(&far.cloud, "failed")).await.unwrap();
+    let read = silent.ada.until(&silent.id, |now| now["status"] == "failed").await;
+    assert_eq!(read.word("failure_reason"), "unreachable");
+    silent.is_told("failed", "sms", 1).await;
+    assert_eq!(silent.ada.balance().await, 1_000);
+    // What the chat-app said of the person is remembered, as if it had come in time.
+    world.advance(31_000).await;
+    let next = silent.ada.send(json!({"to": phone("0003"), "reference": "next"})).await.ok();
+    assert_eq!(next.field("chatapp_available"), false);
 }
 
 async fn a_passcode_of_which_each_copy_failed_is_failed(world: &World, far: &Far) {
