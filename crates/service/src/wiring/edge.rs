@@ -270,7 +270,7 @@ fn refuse_early(
         return Some(Problem::new(Code::NotAcceptable).item(item));
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
-    let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request.headers());
+    let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request);
     (is_wrong && takes_body()).then(|| unreadable(request.headers()))
 }
 
@@ -335,7 +335,8 @@ fn accepts_json(headers: &HeaderMap) -> bool {
 }
 
 /// An absent body needs no type; anything else must be JSON, and nothing around it.
-fn is_json(headers: &HeaderMap) -> bool {
+fn is_json(request: &Request) -> bool {
+    let headers = request.headers();
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain)
         || headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some()
@@ -343,9 +344,8 @@ fn is_json(headers: &HeaderMap) -> bool {
         return false;
     }
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
-        let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        let chunked = headers.contains_key(header::TRANSFER_ENCODING);
-        return !chunked && length.is_none_or(|length| length == "0");
+        // HTTP/2 says by a flag that nothing follows, and need not say how much does.
+        return request.body().is_end_stream();
     };
     let mut words = kind.to_str().unwrap_or("").split(';').map(str::trim);
     let is_json = words.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));

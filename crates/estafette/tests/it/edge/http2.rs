@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use estafette::app::Env;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -126,6 +127,49 @@ async fn http2_is_served_without_asking() {
     assert_eq!(response.await.unwrap().status(), 401);
     drop(client);
     world.finish().await;
+}
+
+/// What a POST to sign in is answered with over HTTP/2: of this body, which comes after the head,
+/// and with this type.
+async fn signed_in(world: &World, kind: Option<&str>, body: Option<&'static str>) -> u16 {
+    let mut asked = request("POST", "/v1/auth/login");
+    asked.headers_mut().remove("content-type");
+    if let Some(kind) = kind {
+        asked.headers_mut().insert("content-type", kind.parse().unwrap());
+    }
+    let mut client = client(world).await;
+    let (response, mut stream) = client.send_request(asked, body.is_none()).unwrap();
+    if let Some(body) = body {
+        stream.send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
+    }
+    response.await.unwrap().status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_without_a_type_is_refused_over_either_protocol() {
+    const LOGIN: &str = r#"{"email": "x@example.com", "password": "wrong"}"#;
+    let world = World::new(Engine::Lite).await;
+    assert_eq!(signed_in(&world, Some("application/json"), Some(LOGIN)).await, 401);
+    assert_eq!(signed_in(&world, None, Some(LOGIN)).await, 415);
+    let head =
+        format!("POST /v1/auth/login HTTP/1.1\r\nhost: x\r\ncontent-length: {}", LOGIN.len());
+    let typed = format!("{head}\r\ncontent-type: application/json\r\n\r\n{LOGIN}");
+    assert!(first_line(&world, &typed).await.contains(" 401 "));
+    assert!(first_line(&world, &format!("{head}\r\n\r\n{LOGIN}")).await.contains(" 415 "));
+    // Where there is no body, there is no type.
+    assert_eq!(signed_in(&world, None, None).await, 422);
+    let empty = "POST /v1/auth/login HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+    assert!(first_line(&world, empty).await.contains(" 422 "));
+    world.finish().await;
+}
+
+/// What a request of HTTP/1.1 is answered with.
+async fn first_line(world: &World, request: &str) -> String {
+    let mut stream = TcpStream::connect(world.address(Env::Sandbox)).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).await.unwrap();
+    line
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
