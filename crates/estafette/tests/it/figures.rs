@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clock::HOUR;
 use estafette::app::Env;
-use estafette::metrics::Metrics;
+use estafette::metrics::{LaneNow, Metrics};
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
@@ -121,7 +121,7 @@ fn troubled(metrics: &Metrics) {
     metrics.webhook_try("delivered", 5, 20);
     metrics.otp_fraud("FR", "watched");
     metrics.receipt_parked("main");
-    metrics.lane("main", 1, 0.0);
+    metrics.lane(LaneNow { carrier: "main", submissions: 1, wait_s: 0.0, sends_only: false });
 }
 
 async fn dashboard_and_alerts_use_only_metrics_that_there_are(world: &World) {

@@ -72,6 +72,9 @@ pub struct Load {
     pub throttled: u64,
     /// How long the latest answer took, milliseconds.
     pub round_trip_ms: u64,
+    /// Whether messages go out by it and nothing comes back: no receipts, nothing that people
+    /// write.
+    pub sends_only: bool,
     /// Whether something that it sends from does not work, and is given nothing for now.
     pub is_resting: bool,
 }

@@ -209,6 +209,10 @@ pub trait Carrier: Send + Sync + 'static {
     fn binds(&self) -> Option<&dyn Binds> {
         None
     }
+    /// What is wrong with its connections, for the operator; `None` = nothing is known.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
     /// Takes a callback of its gateway; `None` = nobody calls it back.
     fn call_back<'a>(&'a self, _: &'a Called) -> Option<BoxFuture<'a, Taken>> {
         None

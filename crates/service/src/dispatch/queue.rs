@@ -21,6 +21,7 @@ use crate::carriers::lane::Waits;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 use crate::kit::task;
+use crate::metrics::LaneNow;
 
 /// How often a queue is looked at that nobody speaks of, milliseconds: other nodes fill it, too.
 const PAUSE_MS: u64 = 500;
@@ -118,8 +119,13 @@ impl Clerk {
                 tracing::warn!(%error, carrier, "queue not read; trying again");
                 self.app.rest(1_000).await;
             }
-            let (permits, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
-            self.app.metrics.lane(self.lane.carrier().name(), permits, wait_s);
+            let carrier = self.lane.carrier();
+            self.app.metrics.lane(LaneNow {
+                carrier: carrier.name(),
+                submissions: self.lane.taken(),
+                wait_s: self.lane.wait().as_secs_f64(),
+                sends_only: carrier.load().sends_only,
+            });
         }
     }
 

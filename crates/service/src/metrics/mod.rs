@@ -25,6 +25,7 @@ use prometheus_client::registry::Registry;
 use store::Db;
 
 pub use connections::OpenConnection;
+pub use lanes::LaneNow;
 
 use clocks::Clocks;
 use connections::Connections;
@@ -392,10 +393,9 @@ impl Metrics {
         self.fraud.guarded(country, outcome);
     }
 
-    /// How many submissions a lane has under way, and for how many seconds messages have waited for
-    /// room in it without a break.
-    pub fn lane(&self, carrier: &str, submissions: usize, wait_s: f64) {
-        self.lanes.set(carrier, submissions, wait_s);
+    /// How a lane is now.
+    pub fn lane(&self, now: LaneNow<'_>) {
+        self.lanes.set(now);
     }
 
     /// Counts a fate of a message that was not written when it was known.

@@ -10,6 +10,7 @@ mod ids;
 mod inbound;
 pub mod long;
 mod lookup;
+mod pairs;
 mod poison;
 mod prose;
 mod routes;

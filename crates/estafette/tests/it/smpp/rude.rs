@@ -40,6 +40,7 @@ pub(super) enum Manners {
     HangsAtBind,
     RefusesBind,
     RefusesSecondBind,
+    RefusesReceivers,
     HangsAtSubmission,
     HangsAmidItsAnswer,
     CutsItsAnswer,
@@ -177,6 +178,7 @@ impl Rude {
                 match manners {
                     Manners::HangsAtBind => vec![],
                     Manners::RefusesBind => written(Status::RALYBND, resp),
+                    Manners::RefusesReceivers if !kind.sends() => written(Status::RBINDFAIL, resp),
                     Manners::RefusesSecondBind if before > 0 => written(Status::RALYBND, resp),
                     _ => {
                         let mut said = written(Status::ROK, resp);

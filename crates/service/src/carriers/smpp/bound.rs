@@ -1,10 +1,11 @@
 //! The binds of this node: one for each slot that it holds, opened and closed as slots come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::smpp::{BindKind, Link, LinkSettings, Phase};
+use tokio::sync::watch;
 
 use super::{Inner, Key, news};
 use crate::carriers::binds::{Load, Presence, Slots};
@@ -23,11 +24,15 @@ pub(super) struct Bound {
 
 /// A connection both ways, or a pair of them.
 struct Bind {
-    /// What messages go out by.
-    sends: Link<Key>,
+    /// What messages go out by. It is not to be cut because the other one fails.
+    sends: Side,
     /// The other one of a pair.
-    receives: Option<Link<Key>>,
-    /// How the first one stands: it is not to be cut because the other one fails.
+    receives: Option<Side>,
+}
+
+/// One connection, and how it stands.
+struct Side {
+    link: Link<Key>,
     standing: Arc<Standing>,
 }
 
@@ -38,10 +43,12 @@ struct Standing {
     is_failing: AtomicBool,
     /// The centre refuses the login, which is the same on every node.
     is_refused: AtomicBool,
+    /// What ended it, in words; nothing while it stands.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Standing {
-    fn note(&self, phase: Phase) {
+    fn note(&self, kind: BindKind, phase: Phase) {
         let (is_failing, is_refused) = match phase {
             Phase::Bound { .. } => (false, false),
             Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
@@ -53,66 +60,106 @@ impl Standing {
         };
         self.is_failing.store(is_failing, Ordering::Relaxed);
         self.is_refused.store(is_refused, Ordering::Relaxed);
+        *self.trouble() = match phase {
+            Phase::Waiting { why, .. } => Some(format!("{}: {why}", word(kind))),
+            _ => None,
+        };
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Bind {
     fn open(inner: &Arc<Inner>) -> Self {
-        let kind = match inner.settings.bind {
-            BindMode::Transceiver => BindKind::Transceiver,
-            BindMode::Pair => BindKind::Transmitter,
+        let (kind, is_pair) = match inner.settings.bind {
+            BindMode::Transceiver => (BindKind::Transceiver, false),
+            BindMode::Pair => (BindKind::Transmitter, true),
         };
-        let is_pair = inner.settings.bind == BindMode::Pair;
-        let receives = is_pair.then(|| link(inner, BindKind::Receiver, Arc::default()));
-        let standing = Arc::default();
-        Self { sends: link(inner, kind, Arc::clone(&standing)), receives, standing }
+        let receives = is_pair.then(|| Side::open(inner, BindKind::Receiver));
+        Self { sends: Side::open(inner, kind), receives }
     }
 
     fn into_links(self) -> impl Iterator<Item = Link<Key>> {
-        std::iter::once(self.sends).chain(self.receives)
+        std::iter::once(self.sends).chain(self.receives).map(|side| side.link)
+    }
+
+    /// Whether messages go out by it.
+    fn is_bound(&self) -> bool {
+        self.sends.is_bound()
+    }
+
+    /// Whether receipts come by it.
+    fn hears(&self) -> bool {
+        self.receives.as_ref().unwrap_or(&self.sends).is_bound()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let mut sides = std::iter::once(&self.sends).chain(&self.receives);
+        sides.find_map(|side| side.standing.trouble().clone())
+    }
+}
+
+impl Side {
+    /// A link that is kept up until it is closed.
+    fn open(inner: &Arc<Inner>, kind: BindKind) -> Self {
+        let settings = LinkSettings { kind, ..inner.link.clone() };
+        let (link, told, runner) = Link::open(settings, inner.clock.clone());
+        let standing = Arc::default();
+        task::spawn(runner.run());
+        task::spawn(news::take_all(Arc::clone(inner), told));
+        let watched = Watched { kind, phase: link.phase(), standing: Arc::clone(&standing) };
+        task::spawn(watched.watch(inner.name.clone()));
+        Self { link, standing }
     }
 
     fn is_bound(&self) -> bool {
-        matches!(*self.sends.phase().borrow(), Phase::Bound { .. })
+        matches!(*self.link.phase().borrow(), Phase::Bound { .. })
     }
 }
 
-/// A link that is kept up until it is closed.
-fn link(inner: &Arc<Inner>, kind: BindKind, standing: Arc<Standing>) -> Link<Key> {
-    let settings = LinkSettings { kind, ..inner.link.clone() };
-    let (link, told, runner) = Link::open(settings, inner.clock.clone());
-    task::spawn(runner.run());
-    task::spawn(news::take_all(Arc::clone(inner), told));
-    task::spawn(watch(inner.name.clone(), link.phase(), standing));
-    link
+/// A link that is looked at.
+struct Watched {
+    kind: BindKind,
+    phase: watch::Receiver<Phase>,
+    standing: Arc<Standing>,
 }
 
-/// Says in the log how the link is, so that an operator sees why nothing goes out, and keeps
-/// how it stands, for other nodes.
-async fn watch(
-    name: String,
-    mut phase: tokio::sync::watch::Receiver<Phase>,
-    standing: Arc<Standing>,
-) {
-    loop {
-        let now = *phase.borrow_and_update();
-        standing.note(now);
-        match now {
-            Phase::Bound { .. } => tracing::info!(carrier = name, "bound"),
-            Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
-                let status = status.to_string();
-                tracing::error!(carrier = name, status, "the carrier refuses the bind");
+impl Watched {
+    /// Says in the log how the link is, so that an operator sees why nothing goes out or comes
+    /// back, and keeps how it stands.
+    async fn watch(mut self, carrier: String) {
+        let bind = word(self.kind);
+        loop {
+            let now = *self.phase.borrow_and_update();
+            self.standing.note(self.kind, now);
+            match now {
+                Phase::Bound { .. } => tracing::info!(carrier, bind, "bound"),
+                Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
+                    let status = status.to_string();
+                    tracing::error!(carrier, bind, status, "the carrier refuses the bind");
+                }
+                Phase::Waiting { why, .. } => {
+                    let why = why.to_string();
+                    tracing::warn!(carrier, bind, why, "not connected; trying again");
+                }
+                Phase::Closed => return,
+                Phase::Connecting | Phase::Closing => {}
             }
-            Phase::Waiting { why, .. } => {
-                let why = why.to_string();
-                tracing::warn!(carrier = name, why, "not connected; trying again");
+            if self.phase.changed().await.is_err() {
+                return;
             }
-            Phase::Closed => return,
-            Phase::Connecting | Phase::Closing => {}
         }
-        if phase.changed().await.is_err() {
-            return;
-        }
+    }
+}
+
+/// What an operator calls a bind.
+const fn word(kind: BindKind) -> &'static str {
+    match kind {
+        BindKind::Transmitter => "transmitter",
+        BindKind::Receiver => "receiver",
+        BindKind::Transceiver => "transceiver",
     }
 }
 
@@ -141,10 +188,10 @@ impl Bound {
     pub(super) fn least_busy(&self) -> Option<Link<Key>> {
         let bound = self.by_slot.values().filter(|bind| bind.is_bound());
         let burden = |bind: &&Bind| {
-            let load = bind.sends.load();
+            let load = bind.sends.link.load();
             load.in_flight + load.waiting
         };
-        bound.min_by_key(burden).map(|bind| bind.sends.clone())
+        bound.min_by_key(burden).map(|bind| bind.sends.link.clone())
     }
 
     pub(super) fn failing(&self) -> BTreeSet<i64> {
@@ -156,22 +203,33 @@ impl Bound {
     }
 
     fn slots_that(&self, are: fn(&Standing) -> &AtomicBool) -> BTreeSet<i64> {
-        let found = self.by_slot.iter().filter(|(_, it)| are(&it.standing).load(Ordering::Relaxed));
+        let is_so = |bind: &Bind| are(&bind.sends.standing).load(Ordering::Relaxed);
+        let found = self.by_slot.iter().filter(|(_, bind)| is_so(bind));
         found.map(|(slot, _)| *slot).collect()
+    }
+
+    fn sends(&self) -> bool {
+        self.by_slot.values().any(Bind::is_bound)
     }
 
     pub(super) fn presence(&self) -> Presence {
         match () {
-            () if self.by_slot.values().any(Bind::is_bound) => Presence::Here,
+            () if self.sends() => Presence::Here,
             () if self.are_elsewhere => Presence::Elsewhere,
             () => Presence::Nowhere,
         }
     }
 
+    /// What ended the first of those that do not stand.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.by_slot.values().find_map(Bind::trouble)
+    }
+
     pub(super) fn load(&self, window: usize) -> Load {
-        let mut all = Load::default();
+        let hears = self.by_slot.values().any(Bind::hears);
+        let mut all = Load { sends_only: self.sends() && !hears, ..Load::default() };
         for bind in self.by_slot.values().filter(|bind| bind.is_bound()) {
-            let load = bind.sends.load();
+            let load = bind.sends.link.load();
             all.binds += 1;
             all.window += window;
             all.in_flight += load.in_flight;

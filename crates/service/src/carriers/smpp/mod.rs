@@ -240,6 +240,10 @@ impl Carrier for Smpp {
         Some(self)
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.inner.bound().trouble()
+    }
+
     fn load(&self) -> Load {
         let window = self.inner.settings.window;
         self.inner.bound().load(window)

@@ -34,7 +34,7 @@ pub fn routes() -> ApiRouter<App> {
 
 described_words!(
     LaneState: "How a carrier does, seen from this node.",
-    ["up", "resting", "elsewhere", "down"]
+    ["up", "resting", "sends_only", "elsewhere", "down"]
 );
 
 /// A way out for messages, as the node that answers sees it.
@@ -47,9 +47,14 @@ pub struct CarrierView {
     #[schema(value_type = crate::carriers::Channel)]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, for all or for some accounts, and is asked again
-    /// soon or by the next message), `elsewhere` (its connection is on another node), or `down`.
+    /// soon or by the next message), `sends_only` (messages go out, but of a pair of connections
+    /// none that receives stands: no receipts, nothing that people write), `elsewhere` (its
+    /// connection is on another node), or `down`.
     #[schema(value_type = LaneState)]
     pub state: String,
+    /// What ended a connection that does not stand again yet; `null` = nothing is known.
+    #[schema(required = true, example = "receiver: the carrier refuses the bind: RALYBND")]
+    pub reason: Option<String>,
     /// Its connections, where it has some.
     #[schema(example = 1)]
     pub binds: usize,
@@ -98,8 +103,12 @@ impl CarrierView {
         let presence = lane.presence();
         // Links know whether they are up; of others only answers tell.
         let is_doubted = load.window == 0 && lane.is_doubted();
-        let is_resting =
-            presence == Presence::Here && (lane.is_resting() || is_doubted || load.is_resting);
+        let is_resting = lane.is_resting() || is_doubted || load.is_resting;
+        let state = match presence {
+            Presence::Here if is_resting => "resting",
+            Presence::Here if load.sends_only => "sends_only",
+            presence => presence.as_str(),
+        };
         let counts = &lane.receipts;
         let answers = &lane.answers;
         // Links measure the answers themselves; of the rest the lane knows.
@@ -113,7 +122,8 @@ impl CarrierView {
         Self {
             name: carrier.name().to_owned(),
             channel: channel.as_str().to_owned(),
-            state: if is_resting { "resting" } else { presence.as_str() }.to_owned(),
+            state: state.to_owned(),
+            reason: carrier.trouble(),
             binds: load.binds,
             window: lane.pace().window,
             in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
