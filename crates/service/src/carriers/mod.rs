@@ -21,7 +21,7 @@ pub mod smtp;
 mod upstream;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
@@ -32,7 +32,7 @@ use crate::kit::words::words;
 
 use binds::{Binds, Load, Presence};
 use lookup::Lookup;
-use routes::{Route, RouteFault, Table, Wanted};
+use routes::{InForce, Route, RouteFault, Table, Wanted};
 
 pub use cloud_api::CloudApi;
 pub use door::{Door, Guess, Guesses, NotNow};
@@ -238,7 +238,7 @@ pub struct Carriers {
     sms: Vec<Arc<Lane>>,
     email: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
-    table: Arc<RwLock<Arc<Table>>>,
+    table: Arc<InForce>,
     /// Which did at first: as the settings say, or all of them in turn.
     settled: Arc<Table>,
     /// Who knows the networks of ported numbers.
@@ -271,7 +271,7 @@ impl Carriers {
         let chatapp = chatapp.into_iter().map(Lane::of).collect();
         let sms: Vec<_> = sms.into_iter().map(Lane::of).collect();
         let settled = Arc::new(Table::all(&sms));
-        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        let table = Arc::new(InForce::at_first(&settled));
         Self { chatapp, sms, table, settled, ..Self::default() }
     }
 
@@ -325,28 +325,32 @@ impl Carriers {
         let table = Table::of(sms.routes.iter().map(Route::from).collect(), &lanes)
             .map_err(|fault| format!("sms.routes: {fault}"))?;
         let settled = Arc::new(table);
-        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        let table = Arc::new(InForce::at_first(&settled));
         let lookup = Lookup::new(&sms.lookup, clock)?;
         Ok(Self { sms: lanes, table, settled, lookup, ..self })
     }
 
-    /// Puts other routes in force; all sends after this take them.
+    /// Puts other routes in force, unless later ones are; all sends after this take them. Their
+    /// version is that of what is stored.
     ///
     /// Answers the carriers that they name and that there are not.
     ///
     /// # Errors
     /// Nothing has changed.
-    pub fn set_routes(&self, routes: Vec<Route>) -> Result<BTreeSet<String>, RouteFault> {
+    pub fn set_routes(
+        &self,
+        version: i64,
+        routes: Vec<Route>,
+    ) -> Result<BTreeSet<String>, RouteFault> {
         let table = Arc::new(Table::stored(routes, &self.sms)?);
         let unknown = table.unknown(&self.sms);
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        self.table.swap(version, table);
         Ok(unknown)
     }
 
-    /// Puts the routes in force that were so at first.
-    pub fn reset_routes(&self) {
-        let settled = Arc::clone(&self.settled);
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = settled;
+    /// The same of the routes that were in force at first.
+    pub fn reset_routes(&self, version: i64) {
+        self.table.swap(version, Arc::clone(&self.settled));
     }
 
     /// Whether these routes could be put in force.
@@ -366,7 +370,7 @@ impl Carriers {
     /// The routes in force.
     #[must_use]
     pub fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        self.table.now()
     }
 
     /// The carrier that is to take a message: the best that does not fail now, else the best.

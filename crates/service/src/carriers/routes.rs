@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,37 @@ pub struct Table {
     /// The entries of a prefix, the most particular first.
     by_prefix: HashMap<String, Vec<Entry>>,
     longest: usize,
+}
+
+/// The table that sends go by.
+#[derive(Default)]
+pub(super) struct InForce(RwLock<Stored>);
+
+/// A table, and the version of the stored routes that it is made of; 0 = they are of the settings.
+#[derive(Default)]
+struct Stored {
+    version: i64,
+    table: Arc<Table>,
+}
+
+impl InForce {
+    /// What is so before any routes are stored.
+    pub(super) fn at_first(table: &Arc<Table>) -> Self {
+        Self(RwLock::new(Stored { version: 0, table: Arc::clone(table) }))
+    }
+
+    /// Puts a table in the place of an earlier one: who stores two in turn may come here with the
+    /// later one first.
+    pub(super) fn swap(&self, version: i64, table: Arc<Table>) {
+        let mut stored = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if version >= stored.version {
+            *stored = Stored { version, table };
+        }
+    }
+
+    pub(super) fn now(&self) -> Arc<Table> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).table)
+    }
 }
 
 struct Entry {

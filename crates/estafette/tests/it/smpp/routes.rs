@@ -11,6 +11,7 @@ use crate::world::{Call, World, eventually};
 
 on_every_engine!(
     staff_moves_routes_while_messages_go_out,
+    of_two_changes_the_one_stored_last_is_in_force,
     a_carrier_that_is_down_is_passed_over,
     a_number_that_no_route_leads_to_costs_nothing,
     routes_that_cannot_be_meant_are_refused,
@@ -65,6 +66,30 @@ async fn staff_moves_routes_while_messages_go_out(world: &World) {
     assert_eq!(log.list().len(), 2);
     assert_eq!(log.list()[0]["detail"]["table"], json!([]));
     assert_eq!(log.list()[1]["detail"]["table"].as_array().unwrap().len(), 2, "{}", log.text);
+}
+
+async fn of_two_changes_the_one_stored_last_is_in_force(world: &World) {
+    let nowhere = "127.0.0.1:1".parse().unwrap();
+    give(world, settings(&[("one", nowhere, ""), ("two", nowhere, "")])).await;
+    let staff = world.staff().await;
+    let to = |name: &str| json!([{"prefix": "+", "carriers": [name]}]);
+    put(world, to("two")).await.await.ok();
+    // The first change is stored, and its request does not know it yet.
+    let held = world.faults.hold_answer("INSERT INTO sms_routes");
+    let first = put(world, to("one")).await;
+    let later = async {
+        held.came().await;
+        put(world, to("two")).await.await.ok();
+        held.let_go();
+    };
+    let (first, ()) = tokio::join!(std::future::IntoFuture::into_future(first), later);
+    assert_eq!(first.ok().list()[0]["carriers"], json!(["two"]), "it tells what is in force");
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+    assert_eq!(shown.list()[0]["carriers"], json!(["two"]));
+    // Nor does a node that looks again find anything else.
+    world.restart().await;
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+    assert_eq!(shown.list()[0]["carriers"], json!(["two"]));
 }
 
 async fn a_carrier_that_is_down_is_passed_over(world: &World) {

@@ -37,9 +37,10 @@ struct Planned {
     times: usize,
 }
 
-/// A commit that is held up once it comes.
+/// A commit that is held up once it comes, or its answer.
 #[derive(Default)]
 pub struct Held {
+    is_answer: bool,
     came: Notify,
     may_go: Notify,
 }
@@ -110,6 +111,13 @@ impl Faults {
         held
     }
 
+    /// Holds up the answer of the next commit with this text in a statement: it has happened.
+    pub fn hold_answer(&self, text: &'static str) -> Arc<Held> {
+        let held = Arc::new(Held { is_answer: true, ..Held::default() });
+        *self.held.lock().unwrap() = Some((text, Arc::clone(&held)));
+        held
+    }
+
     fn held(&self, set: &WriteSet) -> Option<Arc<Held>> {
         let is_meant = |text: &str| set.stmts().iter().any(|stmt| stmt.sql.0.contains(text));
         let held = self.held.lock().unwrap().take_if(|(text, _)| is_meant(text));
@@ -169,6 +177,12 @@ impl Engine for Faulty {
         }
         if let Some(held) = self.faults.held(&set) {
             return Box::pin(async move {
+                if held.is_answer {
+                    let done = self.engine.commit(set).await;
+                    held.came.notify_one();
+                    held.may_go.notified().await;
+                    return done;
+                }
                 held.came.notify_one();
                 held.may_go.notified().await;
                 self.engine.commit(set).await

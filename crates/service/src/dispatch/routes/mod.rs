@@ -21,8 +21,8 @@ pub const CHANGED: Reject = Reject("routes_changed");
 pub async fn refresh(app: &App) -> Result<(), Error> {
     match newest(app).await {
         Ok((0, _)) => Ok(()),
-        Ok((_, routes)) => {
-            use_routes(app, routes);
+        Ok((version, routes)) => {
+            use_routes(app, version, routes);
             Ok(())
         }
         Err(error @ Error::Corrupt { .. }) => {
@@ -40,7 +40,7 @@ pub async fn follow(app: App) {
         match newest(&app).await {
             Ok((found, routes)) if found != version => {
                 version = found;
-                use_routes(&app, routes);
+                use_routes(&app, version, routes);
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "routes not read; the last ones hold"),
@@ -49,12 +49,13 @@ pub async fn follow(app: App) {
     }
 }
 
-fn use_routes(app: &App, routes: Vec<Route>) {
+/// Two changes are put in force in the order in which they were stored, whoever comes first here.
+fn use_routes(app: &App, version: i64, routes: Vec<Route>) {
     if routes.is_empty() {
-        app.carriers.reset_routes();
+        app.carriers.reset_routes(version);
         return;
     }
-    match app.carriers.set_routes(routes) {
+    match app.carriers.set_routes(version, routes) {
         Ok(unknown) if unknown.is_empty() => {}
         Ok(unknown) => {
             let carriers = Vec::from_iter(unknown).join(", ");
@@ -88,19 +89,35 @@ pub async fn newest_of(db: &Db, env: Env) -> Result<(i64, Vec<Route>), Error> {
     Ok((version, routes))
 }
 
-/// Adds a change of the routes to a set, if they are still of this version.
-pub fn store(app: &App, set: &mut WriteSet, version: i64, routes: &[Route]) {
-    let text = serde_json::to_string(routes).unwrap_or_default();
-    let args = args![app.env.as_str(), version + 1, text, app.now(), version];
-    set.guard(sql::STORE, args, CHANGED);
+/// A change of the routes.
+pub struct Change {
+    /// The version that it follows.
+    pub after: i64,
+    /// What is to be in force.
+    pub routes: Vec<Route>,
 }
 
-/// Puts routes in force on this node; the others follow.
-///
-/// # Errors
-/// Nothing has changed.
-pub async fn change(app: &App, set: WriteSet, routes: Vec<Route>) -> Result<(), CommitError> {
-    app.db.commit(set).await?;
-    use_routes(app, routes);
-    Ok(())
+impl Change {
+    /// The version that it makes.
+    #[must_use]
+    pub const fn version(&self) -> i64 {
+        self.after + 1
+    }
+
+    /// Adds it to a set; refused if another change was faster.
+    pub fn store(&self, app: &App, set: &mut WriteSet) {
+        let text = serde_json::to_string(&self.routes).unwrap_or_default();
+        let args = args![app.env.as_str(), self.version(), text, app.now(), self.after];
+        set.guard(sql::STORE, args, CHANGED);
+    }
+
+    /// Puts the routes in force on this node once they are stored; the others follow.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub async fn commit(self, app: &App, set: WriteSet) -> Result<(), CommitError> {
+        app.db.commit(set).await?;
+        use_routes(app, self.version(), self.routes);
+        Ok(())
+    }
 }

@@ -18,6 +18,7 @@ use crate::carriers::binds::Presence;
 use crate::carriers::routes::Route;
 use crate::carriers::{Channel, Lane};
 use crate::dispatch;
+use crate::dispatch::routes::Change;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::page::NoQuery;
@@ -237,19 +238,20 @@ async fn put_routes(
         return Err(invalid(faults));
     }
     loop {
-        let (version, _) = dispatch::routes::newest(&app).await?;
+        let (after, _) = dispatch::routes::newest(&app).await?;
+        let change = Change { after, routes: new.clone() };
         let mut set = WriteSet::of("sms_routes");
-        dispatch::routes::store(&app, &mut set, version, &new);
+        change.store(&app, &mut set);
         let entry = Entry {
             actor: &staff.who,
             action: "routes.set",
             object_id: "",
             account: None,
             request_id: &staff.request_id,
-            detail: noted(&new, version + 1),
+            detail: noted(&new, change.version()),
         };
         audit::record(&app, &mut set, &entry);
-        match dispatch::routes::change(&app, set, new.clone()).await {
+        match change.commit(&app, set).await {
             Ok(()) => return Ok(Json(shown(&app))),
             // Another change came between; this one is the later.
             Err(CommitError::Rejected(_)) => {}
