@@ -141,6 +141,7 @@ async fn alone(app: &App, attempt: &Attempt) -> Result<(), Unwritten> {
 async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> {
     let attempt = &leg.attempt;
     let is_over = app.now() >= attempt.give_up_at;
+    let is_silent = app.now() >= attempt.silent_at::<O>();
     match attempt.state {
         // The node that was sending it is gone: maybe it went out.
         State::Sending => {
@@ -150,18 +151,23 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
         // Written by a program before this one.
         State::Unknown | State::Accepted if O::KEEPS_TIME => rest(app, attempt, None).await,
-        State::Unknown if is_over && take_in_overtaken::<O>(app, attempt).await? => Ok(()),
-        State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
+        State::Unknown if is_silent && take_in_overtaken::<O>(app, attempt).await? => Ok(()),
+        State::Unknown | State::Accepted if is_silent => {
+            give_up(app, leg, Failure::silence()).await
+        }
         State::Queued => enqueue(app, &leg, attempt.resends).await,
-        State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
+        State::Unknown if !is_over && O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
             // A receipt may have come just before the answer was given up.
             if take_in_overtaken::<O>(app, attempt).await? {
                 return Ok(());
             }
             enqueue(app, &leg, attempt.resends + 1).await
         }
-        // It is looked at again when its message ends.
-        state => rest(app, attempt, state.is_undecided().then_some(attempt.give_up_at)).await,
+        // It is looked at again when nothing is waited for any more.
+        state => {
+            let until = state.is_undecided().then_some(attempt.silent_at::<O>());
+            rest(app, attempt, until).await
+        }
     }
 }
 

@@ -225,10 +225,14 @@ impl Attempt {
         self.state == State::Unknown || is_to_go_again
     }
 
-    /// When due work looks at it next after it went out, if it does at all: then, or when the
-    /// message ends.
+    /// When due work looks at it next after it went out, if at all: then, or when it waits no more.
     fn look_at<O: Owner>(&self, at: Millis) -> Option<Millis> {
-        self.next_at.filter(|_| !O::KEEPS_TIME).map(|_| at.min(self.give_up_at))
+        self.next_at.filter(|_| !O::KEEPS_TIME).map(|_| at.min(self.silent_at::<O>()))
+    }
+
+    /// Until when a receipt is waited for.
+    fn silent_at<O: Owner>(&self) -> Millis {
+        self.give_up_at + O::RECEIPTS_LATE_MS
     }
 
     /// Its price, held under the attempt's own uuid; none where there is nothing to hold.
@@ -339,6 +343,8 @@ pub trait Owner: Send + Sync + Sized + 'static {
     /// Whether the channel's own row says when due work looks after what went out. Attempts then
     /// have due work of their own only while they are in a queue, or come from one.
     const KEEPS_TIME: bool = false;
+    /// How long after a message's end a receipt may tell that it came before that, milliseconds.
+    const RECEIPTS_LATE_MS: i64 = 0;
     /// What a customer sees.
     type Message: Clone + Send + Sync + 'static;
 
@@ -404,8 +410,7 @@ pub trait Owner: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether it still says something what became of this attempt, of which nobody said anything
-    /// in time: another may have taken its place.
+    /// Whether late news of this attempt still say something: another may have taken its place.
     #[must_use]
     fn may_arrive_late(_message: &Self::Message, _attempt: &Attempt) -> bool {
         false

@@ -113,7 +113,7 @@ pub async fn settle<O: Owner>(
         }
         News::Unknown => {
             let until = match O::unknown(app, &leg.message, attempt) {
-                Unsure::Stays => attempt.give_up_at,
+                Unsure::Stays => attempt.silent_at::<O>(),
                 Unsure::Again { after_ms } => app.now() + after_ms,
             };
             let next_at = attempt.look_at::<O>(until);
@@ -122,7 +122,7 @@ pub async fn settle<O: Owner>(
         }
         News::Accepted { provider_id } => {
             name(app, &mut set, attempt, provider_id, &leg.parts);
-            let next_at = attempt.look_at::<O>(attempt.give_up_at);
+            let next_at = attempt.look_at::<O>(attempt.silent_at::<O>());
             sql::shift(&mut set, attempt, State::Accepted, None, next_at);
             post::<O>(app, &mut set, attempt);
             (State::Accepted, next_at)

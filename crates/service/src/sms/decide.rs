@@ -21,6 +21,9 @@ const RETRIES_MS: [i64; 5] = [15_000, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINU
 const LAST_TRY_MS: i64 = 1_000;
 /// How long a receipt may still tell what an answer that was lost did not.
 const UNSURE_MS: i64 = 3_000;
+/// How long after the end of its validity a message is waited for: carriers say `EXPIRED` then, or
+/// that it arrived a moment before.
+const LATE_MS: i64 = MINUTE;
 /// Most characters of a carrier's code that are kept.
 const MOST_CODE_CHARS: usize = 64;
 
@@ -30,6 +33,7 @@ pub struct Sms;
 impl Owner for Sms {
     const KIND: &'static str = "sms";
     const IS_REMEMBERED: bool = true;
+    const RECEIPTS_LATE_MS: i64 = LATE_MS;
     type Message = Message;
 
     fn reason(_: Channel) -> &'static str {

@@ -185,7 +185,7 @@ async fn what_one_may_have_never_goes_by_another(world: &World) {
         world.advance(10_000).await;
     }
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
-    world.advance(25_000).await;
+    world.advance(85_000).await;
     ada.sms_until(&id, "expired").await;
     assert_eq!((one.submissions(), two.came_to(&to).len(), two.came_to(&other).len()), (2, 0, 0));
     // Nothing is charged that nobody is known to have.

@@ -92,7 +92,7 @@ async fn every_answer_and_receipt_means_what_it_says(world: &World) {
     for ending in ["9015", "9006"] {
         let id = scene.text(&phone(ending), json!({"validity_s": 60})).await;
         scene.until(&id, "submitted").await;
-        world.advance(61_000).await;
+        world.advance(121_000).await;
         scene.until(&id, "expired").await;
     }
     let events = scene.ada.get("/v1/events?type=sms.delivery&limit=200").await.ok();
@@ -167,7 +167,7 @@ async fn a_lost_answer_is_followed_by_one_more_submission(world: &World) {
     })
     .await;
     scene.until(&id, "submitted").await;
-    world.advance(60_000).await;
+    world.advance(120_000).await;
     scene.until(&id, "expired").await;
     assert_eq!(scene.centre.came_to(&to).len(), 2, "once more, and never a third time");
     assert_eq!(scene.ada.balance().await, START, "nobody knows that the carrier had it");
@@ -289,7 +289,7 @@ async fn what_is_given_back_after_the_end_is_not_shown_as_charged(world: &World)
     let scene = scene(world, IdStyle::Decimal, "").await;
     let id = scene.text(SILENT, json!({"validity_s": 60})).await;
     scene.until(&id, "submitted").await;
-    world.advance(61_000).await;
+    world.advance(121_000).await;
     let over = scene.until(&id, "expired").await;
     assert_eq!((over.number("charged_credits"), scene.ada.balance().await), (PRICE, START - PRICE));
     let carried = scene.centre.came_to(SILENT).pop().unwrap();
@@ -306,7 +306,7 @@ async fn an_answer_to_what_nobody_said_anything_of_is_for_its_sender(world: &Wor
     ben.text(json!({"to": SILENT, "text": "hi"})).await.ok();
     let id = scene.text(SILENT, json!({"validity_s": 60})).await;
     scene.until(&id, "submitted").await;
-    world.advance(61_000).await;
+    world.advance(121_000).await;
     scene.until(&id, "expired").await;
     let (from, to, text) = (SILENT.to_owned(), "ACME".to_owned(), "STOP".to_owned());
     assert!(scene.centre.handsets.write(&Mobile { from, to, text }));

@@ -73,7 +73,7 @@ async fn a_number_that_makes_the_centre_cut_takes_no_neighbours_second_try_with_
         scene.until(id, "delivered").await;
     }
     assert_eq!(scene.ada.balance().await, START - 4 * PRICE, "the poison's price is held");
-    world.advance(601_000).await;
+    world.advance(661_000).await;
     scene.until_given_up(&poisoned).await;
     assert_eq!((scene.times(&numbers), scene.times(&[poison])), (vec![2; 3], vec![2]));
     assert_eq!(scene.ada.balance().await, START - 3 * PRICE, "each neighbour is charged once");
@@ -107,7 +107,7 @@ async fn a_number_that_is_never_answered_for_holds_up_no_neighbour(world: &World
         assert_eq!(scene.ada.sms(id).await.ok().word("status"), "submitted");
     }
     assert_eq!(scene.ada.balance().await, START - 6 * PRICE, "their price is held");
-    world.advance(601_000).await;
+    world.advance(661_000).await;
     for id in &poisoned {
         scene.until_given_up(id).await;
     }

@@ -277,7 +277,7 @@ async fn a_submission_that_hangs_or_is_cut_is_of_unknown_fate(world: &World) {
         .await;
         assert_eq!(ada.balance().await, START - super::PRICE, "held: {manners:?}");
         rude.behave(Manners::Good);
-        world.advance(61_000).await;
+        world.advance(121_000).await;
         ada.sms_until(&id, "expired").await;
         assert_eq!((rude.submissions(), ada.balance().await), (1, START), "{manners:?}");
     }
@@ -448,7 +448,7 @@ async fn an_answer_that_comes_late_counts(world: &World) {
     let id = of_unknown_fate("bulk").await;
     rude.answer_late(Status::ROK);
     until_accepted(world, &id).await;
-    world.advance(61_000).await;
+    world.advance(121_000).await;
     ada.sms_until(&id, "expired").await;
     assert_eq!(ada.balance().await, START - super::PRICE);
     // It did not take it for now: so it is sent again, and not as one of unknown fate.

@@ -33,6 +33,7 @@ on_every_engine!(
     bulk_of_unclear_fate_is_not_sent_again,
     what_nobody_says_more_of_expires_and_stays_charged,
     receipts_say_rejected_or_expired_or_undelivered,
+    what_arrived_just_before_its_end_is_delivered,
     what_is_over_stays_so_whatever_comes_late,
     an_outcome_that_cannot_be_written_is_found_again,
     a_restart_takes_up_what_was_queued,
@@ -338,11 +339,31 @@ async fn receipts_say_rejected_or_expired_or_undelivered(world: &World) {
     }
 }
 
+/// Receipts take their time: for a minute they may tell what became of it.
+async fn what_arrived_just_before_its_end_is_delivered(world: &World) {
+    for (name, answers) in [("accepted", vec![]), ("unknown", vec![Outcome::Unknown])] {
+        let scene = scene_of(world, name).await;
+        scene.answers(answers);
+        let id = scene.send(json!({"class": "bulk", "validity_s": 60})).await;
+        scene.until(&id, "submitted").await;
+        scene.until_given(1).await;
+        world.advance(61_000).await;
+        world.settle().await;
+        assert_eq!(scene.ada.sms(&id).await.ok().word("status"), "submitted", "{name}");
+        scene.bring(Fate::Delivered).await;
+        let read = scene.until(&id, "delivered").await;
+        assert_eq!(read.number("charged_credits"), PRICE, "{name}");
+        assert_eq!(scene.money().await, spent(&["hold", "post"], PRICE), "{name}");
+        let events = scene.ada.get("/v1/events?type=sms.delivery").await.ok();
+        assert!(!events.text.contains("expired"), "{name}: {}", events.text);
+    }
+}
+
 async fn what_is_over_stays_so_whatever_comes_late(world: &World) {
     let scene = scene(world).await;
     let id = scene.send(json!({"validity_s": 60})).await;
     scene.until(&id, "submitted").await;
-    world.advance(61_000).await;
+    world.advance(121_000).await;
     let read = scene.until(&id, "expired").await;
     scene.bring(Fate::Delivered).await;
     assert_eq!(scene.ada.sms(&id).await.ok().body, read.body);
