@@ -206,4 +206,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "callbacks_by_signer",
         sql: include_str!("../../../migrations/0053_callbacks_by_signer.sql"),
     },
+    Migration {
+        version: 54,
+        name: "forgetting",
+        sql: include_str!("../../../migrations/0054_forgetting.sql"),
+    },
 ];

@@ -24,6 +24,7 @@ on_every_engine!(
     an_erasure_gives_back_what_is_held,
     an_erasure_beside_sends_in_flight_leaves_no_hold,
     an_erasure_may_be_of_one_account,
+    a_request_that_was_refused_names_nobody_after_it,
     an_erasure_is_noted_without_the_number,
     only_staff_erase_and_only_real_numbers,
     what_is_sent_after_an_erasure_is_kept_again,
@@ -241,12 +242,12 @@ async fn receipts_after_an_erasure_bring_nothing_back(world: &World) {
     assert_eq!(carriers_ids(world).await, 0);
 }
 
-/// Carriers' ids that are kept; they can hold the number.
+/// Carriers' ids that are kept; they can hold the number, unless they are hidden.
 async fn carriers_ids(world: &World) -> i64 {
     let db = world.app(Env::Live).await.db.clone();
     let mut count = 0;
     for sql in [
-        "SELECT COUNT(*) FROM submissions",
+        "SELECT COUNT(*) FROM submissions WHERE provider_id NOT LIKE ' %'",
         "SELECT COUNT(*) FROM challenges WHERE provider_message_id <> attempt_id",
     ] {
         let row: Option<(i64,)> = db.row(store::Sql(sql), store::args![]).await.unwrap();
@@ -380,6 +381,38 @@ async fn an_erasure_may_be_of_one_account(world: &World) {
     assert_eq!(eve.challenge(of_eve.word("challenge_id")).await.ok().word("to"), to);
     let unknown = json!({"phone": to, "account_id": "acc_01kdv00000000000000000000z"});
     erase(world, unknown).await.await.problem("not_found");
+}
+
+/// No message leads to its key, and the refusal may repeat what it was asked for.
+async fn a_request_that_was_refused_names_nobody_after_it(world: &World) {
+    let ada = world.account("ada").await;
+    let (to, other) = (phone("5678"), phone("9999"));
+    let refused = async |number: &str| {
+        let sms = json!({"to": phone("1111"), "text": "x", "sender": digits(number)});
+        let key = format!("To {}", digits(number));
+        let sms = ada.text(sms).header("idempotency-key", &key).await;
+        let mail = json!({"to": [format!("Ann{}@example.com", digits(number))], "text": "x",
+            "subject": "x", "from_email": "x@unverified.example"});
+        let key = format!("To Ann{}@example.com", digits(number));
+        let mail = ada.call("POST", "/v1/emails").json(mail).header("idempotency-key", &key).await;
+        (sms.problem("sender_not_approved"), mail.problem("domain_not_verified"))
+    };
+    for number in [&to, &other] {
+        refused(number).await;
+        let held = ["idempotency.answer".to_owned(), "idempotency.idem_key".to_owned()];
+        assert_eq!(holding(world, number).await, held);
+    }
+    let of_mail = json!({"email": format!("ann{}@example.com", digits(&to))});
+    let erased_mail = erase(world, of_mail).await.await.ok();
+    assert_eq!(erased_mail.number("idempotency_keys"), 1, "{}", erased_mail.text);
+    assert_eq!(erased(world, &to).await.number("idempotency_keys"), 1);
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+    assert!(!holding(world, &other).await.is_empty(), "others are not erased");
+    // A repeat is told the same, without the number.
+    for again in <[_; 2]>::from(refused(&to).await) {
+        assert!(again.headers.contains_key("idempotent-replayed"), "{}", again.text);
+        assert!(!again.text.contains(digits(&to)), "{}", again.text);
+    }
 }
 
 async fn an_erasure_is_noted_without_the_number(world: &World) {

@@ -24,6 +24,7 @@ on_every_engine!(
     old_passcodes_are_deleted_and_the_ledger_still_adds_up with kept_as_on_live,
     what_may_still_arrive_is_kept_however_little_is_kept with kept_for_a_day,
     an_attempt_that_outlives_its_message_goes_when_its_time_is_over with kept_for_a_day,
+    what_a_carrier_calls_a_message_goes_with_it with kept_for_a_day,
     passcodes_of_the_sandbox_are_deleted_after_a_month,
     an_account_keeps_so_many_handset_messages_and_the_others_theirs with few_handset_messages,
     an_account_of_the_sandbox_keeps_so_many_messages_of_people with few_messages_of_people,
@@ -302,6 +303,25 @@ async fn an_attempt_that_outlives_its_message_goes_when_its_time_is_over(world: 
         (count(world, "SELECT COUNT(*) FROM attempts").await == 0).then_some(())
     })
     .await;
+}
+
+/// Also where it was valid for so long that its recipient was not forgotten before.
+async fn what_a_carrier_calls_a_message_goes_with_it(world: &World) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("main", centre.address(), "")])).await;
+    until_up(world, "main").await;
+    let ada = world.live_sender("ada", 1_000).await;
+    let text = json!({"to": phone("5678"), "text": "x", "validity_s": 3 * DAY / 1_000});
+    let sent = ada.text(text).await.ok();
+    ada.sms_until(sent.word("id"), "delivered").await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM submissions").await, 1);
+    world.advance(DAY + HOUR).await;
+    eventually(async || {
+        world.housekeep().await;
+        (count(world, "SELECT COUNT(*) FROM attempts").await == 0).then_some(())
+    })
+    .await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM submissions").await, 0);
 }
 
 async fn passcodes_of_the_sandbox_are_deleted_after_a_month(world: &World) {

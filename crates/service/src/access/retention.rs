@@ -129,6 +129,21 @@ pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
     old: Old,
     bound: impl Fn(Env) -> String + Send + Sync,
 ) -> Result<u64, E> {
+    sweep_linked(app, turn, old, None, bound).await
+}
+
+/// The same where something leads to the rows, which goes before them: by this statement, which
+/// takes the same arguments.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn sweep_linked<E: From<Error> + From<CommitError>>(
+    app: &App,
+    turn: &Turn,
+    old: Old,
+    unlink: Option<Sql>,
+    bound: impl Fn(Env) -> String + Send + Sync,
+) -> Result<u64, E> {
     let Old { table, oldest, delete } = old;
     let mut deleted = 0;
     let mut accounts = Accounts::default();
@@ -139,7 +154,15 @@ pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
         let any: Option<(String,)> = app.db.row(oldest, args![&account, &bound]).await?;
         if any.is_some() {
             let args = args![&account, &bound, app.config.retention.chunk];
-            deleted += sweep(app, turn, table, delete, &args).await?;
+            let make = || {
+                let mut set = WriteSet::of(table);
+                if let Some(unlink) = unlink {
+                    set.push(unlink, args.clone());
+                }
+                set.returning_rows(delete, args.clone());
+                set
+            };
+            deleted += sweep_sets(app, turn, table, make).await?;
         }
     }
     Ok(deleted)
@@ -216,15 +239,62 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
         let mut set = WriteSet::of(account.as_str());
         let meant = rows.iter().filter(|(_, key, object)| !is_masked(key) && is_meant(key, object));
         for (namespace, key, _) in meant {
-            let name = masked(app, account.as_str(), namespace, key);
-            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, &name]);
-            set.push(sql::RENAME_IDEMPOTENT_KEY, args![name, account, namespace, key]);
+            mask(app, &mut set, Place { account, namespace, key });
             erased += 1;
         }
         if !set.is_empty() {
             app.db.commit(set).await?;
         }
     }
+}
+
+/// The same of those whose request was refused, which no message leads to: where the key has this
+/// text in it, however its letters are written. A refusal that repeats it does so no more.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn erase_refusals<E: From<Error> + From<CommitError>>(
+    app: &App,
+    account: &AccountId,
+    text: &str,
+) -> Result<u64, E> {
+    let chunk = app.config.retention.chunk;
+    let (mut after, mut erased) = ((String::new(), String::new()), 0);
+    loop {
+        let args = args![account, &after.0, &after.1, chunk];
+        let rows: Vec<(String, String, Option<String>)> =
+            app.db.rows(sql::REFUSED_KEYS, args).await?;
+        let Some((namespace, key, _)) = rows.last() else { return Ok(erased) };
+        after = (namespace.clone(), key.clone());
+        let mut set = WriteSet::of(account.as_str());
+        for (namespace, key, answer) in &rows {
+            if let Some(answer) = answer.as_deref().filter(|answer| answer.contains(text)) {
+                let answer = answer.replace(text, "");
+                set.push(sql::RETELL_REFUSAL, args![answer, account, namespace, key]);
+            }
+            if !is_masked(key) && key.to_ascii_lowercase().contains(text) {
+                mask(app, &mut set, Place { account, namespace, key });
+                erased += 1;
+            }
+        }
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+    }
+}
+
+/// Where an `Idempotency-Key` is stored.
+struct Place<'a> {
+    account: &'a AccountId,
+    namespace: &'a str,
+    key: &'a str,
+}
+
+/// Puts its hash in the place of a key.
+fn mask(app: &App, set: &mut WriteSet, Place { account, namespace, key }: Place<'_>) {
+    let name = masked(app, account.as_str(), namespace, key);
+    set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, &name]);
+    set.push(sql::RENAME_IDEMPOTENT_KEY, args![name, account, namespace, key]);
 }
 
 async fn objects(

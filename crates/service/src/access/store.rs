@@ -142,6 +142,12 @@ pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
 pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT namespace, idem_key, object_id \
      FROM idempotency WHERE account_id = $1 AND (namespace, idem_key) > ($2, $3) \
      ORDER BY namespace, idem_key LIMIT $4");
+/// The same of keys whose request was refused, and what it was told.
+pub(super) const REFUSED_KEYS: Sql = Sql("SELECT namespace, idem_key, answer FROM idempotency \
+     WHERE account_id = $1 AND object_id = '' AND (namespace, idem_key) > ($2, $3) \
+     ORDER BY namespace, idem_key LIMIT $4");
+pub(super) const RETELL_REFUSAL: Sql = Sql("UPDATE idempotency SET answer = $1 \
+     WHERE account_id = $2 AND namespace = $3 AND idem_key = $4 AND object_id = ''");
 /// Makes room for the name that an erasure gives to a key.
 pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
      WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");

@@ -307,9 +307,20 @@ const fn of_whole(fate: Fate) -> Fate {
     }
 }
 
-/// Parks a receipt that leads nowhere.
+/// Parks a receipt that leads nowhere; not where its recipient is erased, whom its id may name.
 async fn keep(app: &App, receipt: &Receipt, guesses: Option<&Guesses>) -> Result<(), NotNow> {
     let carrier = receipt.carrier.as_str();
+    match parts::is_hidden(app, receipt, guesses).await {
+        Ok(false) => {}
+        Ok(true) => {
+            count(app, carrier, |counts| &counts.matched);
+            return Ok(());
+        }
+        Err(error) => {
+            tracing::warn!(%error, carrier, "receipt not stored");
+            return Err(NotNow);
+        }
+    }
     app.metrics.receipt_parked(carrier);
     count(app, carrier, |counts| &counts.parked);
     tracing::debug!(carrier, "a receipt leads nowhere; it is kept for three days");

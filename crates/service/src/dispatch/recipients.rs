@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::store::{Args, CommitError, Error as DbError, FromRow, Row, Sql, WriteSet, args};
 use clock::Millis;
 
-use super::retention::{Error, unname};
+use super::retention::{Error, hide, unname};
 use super::store as sql;
 use crate::access::retention::{Accounts, KEYS_LIVE, erase_idempotency_keys};
 use crate::app::App;
@@ -218,6 +218,7 @@ pub async fn replace(
         let mut set = WriteSet::of(account.as_str());
         for row in rows {
             set.push(place.mask, masked_as(app, account, row, app.now()));
+            hide(app, &mut set, account, &row.id).await?;
             unname(&mut set, account, &row.id);
         }
         app.db.commit(set).await?;

@@ -8,8 +8,8 @@ use ::store::{CommitError, WriteSet, args};
 use clock::{DAY, Millis};
 
 use super::parked::Parked;
-use super::{STALE, parked, store as sql};
-use crate::access::retention::{Old, sweep, sweep_accounts};
+use super::{STALE, parked, store as sql, submissions};
+use crate::access::retention::{Old, sweep, sweep_linked};
 use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, AttemptId};
@@ -40,7 +40,7 @@ pub async fn forget_attempts(
 ) -> Result<u64, Error> {
     let until = |env| AttemptId::bound(until(env)).into();
     let old = Old { table: "attempts", oldest: sql::OLDEST, delete: sql::DELETE };
-    sweep_accounts(app, turn, old, until).await
+    sweep_linked(app, turn, old, Some(sql::UNLINK), until).await
 }
 
 /// Deletes receipts that lead nowhere; answers how many.
@@ -66,6 +66,23 @@ pub async fn is_erased(app: &App, set: WriteSet) -> Result<bool, CommitError> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Hides what carriers call the attempts of a message whose recipient is erased: a receipt that
+/// comes later is known by a hash of it, and not kept.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn hide(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    object_id: &str,
+) -> Result<(), ::store::Error> {
+    for (carrier, key) in submissions::of_object(app, account, object_id).await? {
+        submissions::hide(app, set, &carrier, &key);
+    }
+    Ok(())
 }
 
 /// Forgets what carriers call the attempts of a message, and what they said of them: both can hold

@@ -128,9 +128,18 @@ pub(super) const DELETE: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
      AND attempt_id < $2 AND state NOT IN ('queued', 'sending', 'unknown') \
      AND next_at IS NULL \
      ORDER BY attempt_id LIMIT $3 \
-     /*SKIP LOCKED*/) RETURNING started_at");
+     /*SKIP LOCKED*/) AND NOT EXISTS (SELECT 1 FROM submissions s \
+     WHERE s.attempt_id = attempts.attempt_id AND s.account_id = attempts.account_id) \
+     RETURNING started_at");
+/// What leads to the attempts that are deleted next.
+pub(super) const UNLINK: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
+     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 \
+     AND attempt_id < $2 AND state NOT IN ('queued', 'sending', 'unknown') \
+     AND next_at IS NULL ORDER BY attempt_id LIMIT $3)");
+/// A hidden id names nobody.
 pub(super) const UNNAME: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
-     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2)");
+     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2) \
+     AND provider_id NOT LIKE ' %'");
 pub(super) const FORGET_ERRORS: Sql = Sql("UPDATE attempts SET error = NULL \
      WHERE account_id = $1 AND object_id = $2 AND error IS NOT NULL");
 /// How far a chore has come with an account.

@@ -11,8 +11,9 @@ use super::message::Message;
 use super::store::{self as sql, PartRow};
 use super::{Arrived, Fault, Taken, account_for, keep, opt_outs};
 use crate::app::App;
-use crate::carriers::{Inbound, InboundPart, NotNow};
+use crate::carriers::{Channel, Inbound, InboundPart, NotNow};
 use crate::chores::Turn;
+use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 
 /// How long the missing parts of a message are waited for.
@@ -154,20 +155,8 @@ pub(super) fn end(set: &mut WriteSet, parts: Parts<'_>) {
 async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Fault> {
     let mut set = WriteSet::of("inbound_parts");
     if let Some(first) = rows.first().filter(|row| !row.is_done) {
-        let like = Inbound {
-            carrier: first.carrier.clone(),
-            upstream_id: String::new(),
-            channel: crate::carriers::Channel::Sms,
-            account_id: None,
-            sender: first.sender.clone(),
-            recipient: first.recipient.clone(),
-            text: String::new(),
-            is_words: true,
-            button: None,
-            context: None,
-            received_at: first.received_at,
-            raw: serde_json::Value::Null,
-        };
+        let (sender, recipient) = (first.sender.clone(), first.recipient.clone());
+        let like = written(first.carrier.clone(), sender, recipient, first.received_at);
         if deliver(app, group, rows, like).await? == Taken::Known {
             // It was taken in before, in other parts: these are as good as put together.
             for row in rows {
@@ -202,14 +191,74 @@ pub async fn settle_parts(app: &App, turn: &Turn) -> Result<u64, Fault> {
     }
 }
 
-/// Deletes the parts of what a person wrote.
+/// Deletes the parts of what a person wrote: of all of it, or of what would be for this account.
+/// Whom it is for is found by what was sent to the person, so it goes before that.
 ///
 /// # Errors
 /// See [`Fault`].
-pub(super) async fn erase_parts(app: &App, person: &Msisdn) -> Result<(), Fault> {
+pub(super) async fn erase_parts(
+    app: &App,
+    person: &Msisdn,
+    account: Option<&AccountId>,
+) -> Result<(), Fault> {
     let number = person.e164();
-    let mut set = WriteSet::of("inbound_parts");
-    set.push(sql::ERASE_PARTS, args![number, number.trim_start_matches('+')]);
-    app.db.commit(set).await?;
+    for sender in [number, number.trim_start_matches('+')] {
+        let mut last = String::new();
+        while let Some((recipient,)) =
+            app.db.row::<(String,)>(sql::WRITTEN_TO, args![sender, &last]).await?
+        {
+            let is_meant = match account {
+                Some(account) => is_for(app, account, sender, &recipient).await?,
+                None => true,
+            };
+            if is_meant {
+                erase_between(app, sender, &recipient).await?;
+            }
+            last = recipient;
+        }
+    }
     Ok(())
+}
+
+/// Whether what somebody writes to a number is for an account.
+async fn is_for(
+    app: &App,
+    account: &AccountId,
+    sender: &str,
+    recipient: &str,
+) -> Result<bool, Fault> {
+    let inbound = written(String::new(), sender.to_owned(), recipient.to_owned(), app.now());
+    let found = account_for(app, &Message::of(app, &inbound)).await?;
+    Ok(found.as_ref() == Some(account))
+}
+
+/// Deletes all parts of somebody's messages to a number, a chunk at a time.
+async fn erase_between(app: &App, sender: &str, recipient: &str) -> Result<(), Fault> {
+    let chunk = app.config.retention.chunk;
+    loop {
+        let mut set = WriteSet::of("inbound_parts");
+        set.returning_rows(sql::ERASE_PARTS, args![sender, recipient, chunk]);
+        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
+        if rows < usize::try_from(chunk).unwrap_or(usize::MAX) {
+            return Ok(());
+        }
+    }
+}
+
+/// An SMS without its words.
+fn written(carrier: String, sender: String, recipient: String, received_at: Millis) -> Inbound {
+    Inbound {
+        carrier,
+        upstream_id: String::new(),
+        channel: Channel::Sms,
+        account_id: None,
+        sender,
+        recipient,
+        text: String::new(),
+        is_words: true,
+        button: None,
+        context: None,
+        received_at,
+        raw: serde_json::Value::Null,
+    }
 }

@@ -120,12 +120,24 @@ pub async fn erase(
     }
 }
 
-/// The same of messages that were for nobody.
+/// Deletes what came so far of a message that a person is sending to an account.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn erase_unfinished(
+    app: &App,
+    account: &AccountId,
+    person: &Msisdn,
+) -> Result<(), Fault> {
+    erase_parts(app, person, Some(account)).await
+}
+
+/// The same of messages that were for nobody, and of what came so far of all others.
 ///
 /// # Errors
 /// See [`Fault`].
 pub async fn erase_parked(app: &App, person: &Msisdn) -> Result<Erased, Fault> {
-    erase_parts(app, person).await?;
+    erase_parts(app, person, None).await?;
     erase(app, &nobody(), person, &mut BTreeSet::new()).await
 }
 

@@ -28,7 +28,12 @@ pub(super) const DROP_PART: Sql =
 /// One group as often as it has old parts.
 pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
      WHERE received_at < $1 ORDER BY received_at LIMIT $2");
-pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE sender IN ($1, $2)");
+/// Whom somebody writes to, one after the other.
+pub(super) const WRITTEN_TO: Sql = Sql("SELECT recipient FROM inbound_parts \
+     WHERE sender = $1 AND recipient > $2 ORDER BY recipient LIMIT 1");
+pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts \
+     WHERE (group_mac, number) IN (SELECT group_mac, number FROM inbound_parts \
+     WHERE sender = $1 AND recipient = $2 LIMIT $3 /*SKIP LOCKED*/) RETURNING number");
 pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
      carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");

@@ -265,7 +265,11 @@ async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Er
     };
     let number = recipient.e164();
     follow_the_fence(app).await?;
-    let passcodes = of_otp::erase(app, account, number).await?;
+    // Before what tells whose it is: the messages that were sent to the person.
+    of_inbound::erase_unfinished(app, account, recipient).await?;
+    let mut passcodes = of_otp::erase(app, account, number).await?;
+    let digits = number.trim_start_matches('+');
+    passcodes.idempotency_keys += of_access::erase_refusals::<Error>(app, account, digits).await?;
     let sms = of_sms::erase(app, account, number).await?;
     let chatapp = of_chatapp::erase(app, account, number).await?;
     let mut objects = sent_to(app, account, number).await?;
@@ -307,12 +311,13 @@ async fn of_mailbox(
     address: &email::Address,
 ) -> Result<Erased, Error> {
     follow_the_fence(app).await?;
-    let emails = of_emails::erase(app, account, address).await?;
+    let mut emails = of_emails::erase(app, account, address).await?;
+    let key = address.key();
+    emails.idempotency_keys += of_access::erase_refusals::<Error>(app, account, &key).await?;
     // By its hash, an email is found without the address.
     let mut objects = of_emails::emails_of(app, account, address).await?;
     objects.append(&mut of_support::naming(app, account, Known::Address(address)).await?);
-    let (key, written) = (address.key(), address.as_str());
-    for text in [key.as_str(), written] {
+    for text in [key.as_str(), address.as_str()] {
         erase_events(app, account, text, &objects).await?;
     }
     let mut wiped = of_support::erase(app, account, Known::Address(address)).await?;

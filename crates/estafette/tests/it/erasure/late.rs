@@ -1,8 +1,11 @@
 //! What a receiver of webhooks answers after a person was erased from what it was told.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use estafette::app::Env;
+use estafette::carriers::{Carrier, Carriers, Door, Fate, Outbound, Outcome, Receipt};
+use futures_util::future::BoxFuture;
 use playground::smsc::IdStyle;
 use playground::{ReceiverZoo, Visit};
 use serde_json::json;
@@ -18,6 +21,7 @@ on_every_engine!(
     what_a_receiver_answers_late_brings_nothing_back,
     what_is_answered_late_to_an_event_in_hand_brings_nothing_back,
     a_receipt_that_comes_after_it_names_nobody,
+    a_receipt_whose_id_names_the_person_is_not_kept_after_it,
     what_an_event_said_before_it_is_not_kept_after_it,
     what_somebody_wrote_is_not_kept_after_it,
     an_erasure_goes_on_behind_its_request with impatient,
@@ -136,6 +140,64 @@ async fn a_receipt_that_comes_after_it_names_nobody(world: &World) {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(told(to, "delivered"), 0);
     assert_eq!(holding(world, to).await, Vec::<String>::new());
+}
+
+/// A carrier that makes its ids of the recipients' numbers.
+struct Namer;
+
+impl Carrier for Namer {
+    fn name(&self) -> &'static str {
+        "namer"
+    }
+
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        let provider_id = format!("{}-1", digits(message.to.as_str()));
+        Box::pin(async { Outcome::Accepted { provider_id } })
+    }
+}
+
+async fn a_receipt_whose_id_names_the_person_is_not_kept_after_it(world: &World) {
+    let door: Arc<Mutex<Option<Door>>> = Arc::default();
+    let shared = Arc::clone(&door);
+    let make = move |_: &clock::Clock, door: &Door| {
+        *shared.lock().unwrap() = Some(door.clone());
+        Carriers::of(vec![], vec![Arc::new(Namer)])
+    };
+    world.give_live(Box::new(make)).await;
+    let ada = world.live_sender("ada", 1_000).await;
+    let (to, other) = (phone("5678"), phone("9999"));
+    let mut ids = vec![];
+    for number in [&to, &other] {
+        ids.push(ada.text(json!({"to": number, "text": "x"})).await.ok().word("id").to_owned());
+        ada.sms_until(ids.last().unwrap(), "submitted").await;
+    }
+    // Another node, which remembers nothing of it.
+    world.restart().await;
+    // Twice: what is hidden stays so.
+    erased(world, &to).await;
+    erased(world, &to).await;
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+    let door = door.lock().unwrap().clone().unwrap();
+    let stray = "+33612340000".to_owned();
+    for number in [&to, &other, &stray] {
+        let receipt = Receipt {
+            hint: None,
+            carrier: "namer".to_owned(),
+            echo: None,
+            provider_id: Some(format!("{}-1", digits(number))),
+            fate: Fate::Delivered,
+            error: None,
+        };
+        door.receipt(receipt).await.unwrap();
+    }
+    ada.sms_until(&ids[1], "delivered").await;
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+    // One that may be early is kept.
+    assert!(!holding(world, &stray).await.is_empty());
 }
 
 /// Time in which what failed is tried again.

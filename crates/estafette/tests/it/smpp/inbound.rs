@@ -17,6 +17,7 @@ on_every_engine!(
     parts_come_in_any_order_again_and_never,
     what_is_known_already_leaves_no_parts,
     parts_of_an_erased_person_are_gone,
+    parts_of_a_person_are_gone_from_the_account_that_they_are_erased_from,
     what_is_in_another_alphabet_or_no_text_comes_in_as_well,
     stop_by_sms_is_an_opt_out,
 );
@@ -179,6 +180,23 @@ async fn parts_of_an_erased_person_are_gone(world: &World) {
     bring(world, "7", 2, "b").await;
     bring(world, "7", 3, "c").await;
     assert!(texts(&scene).await.is_empty());
+}
+
+async fn parts_of_a_person_are_gone_from_the_account_that_they_are_erased_from(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    // Both may send as ACME; hers came last, so what is written to it is for her.
+    let ben = sender(world, "ben").await;
+    for tenant in [&ben, &scene.ada] {
+        tenant.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    }
+    bring(world, "7", 1, "my name is").await;
+    let parts = "inbound_parts.sender".to_owned();
+    for (account_id, is_there) in [(&ben.account_id, true), (&scene.ada.account_id, false)] {
+        let erase = world.post(Env::Live, "/v1/admin/erasures").bearer(world.staff().await);
+        erase.json(json!({"phone": phone("5678"), "account_id": account_id})).await.ok();
+        let held = crate::erasure::holding(world, &phone("5678")).await;
+        assert_eq!(held.contains(&parts), is_there, "{held:?}");
+    }
 }
 
 async fn stop_by_sms_is_an_opt_out(world: &World) {

@@ -2,5 +2,7 @@
 
 mod store;
 
-pub(super) use self::store::{Lead, Submission, fate, fates, found, lead, set_fate, submitted};
+pub(super) use self::store::{
+    Lead, Submission, fate, fates, found, hide, is_hidden, lead, of_object, set_fate, submitted,
+};
 pub use self::store::{object_of, open_elsewhere};

@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::dispatch::Attempt;
 use crate::dispatch::store::Found;
 use crate::kit::id::{AccountId, AttemptId};
+use crate::kit::seal::hex;
 
 /// A carrier begins its ids anew some day: the newest message counts.
 const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
@@ -29,6 +30,13 @@ const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
 const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
      AND carrier = $3");
 const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
+/// What carriers call the parts of a message, as long as it names somebody.
+const OF_OBJECT: Sql = Sql("SELECT carrier, provider_id FROM submissions WHERE account_id = $1 \
+     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2) \
+     AND provider_id NOT LIKE ' %'");
+const DROP: Sql = Sql("DELETE FROM submissions WHERE carrier = $1 AND provider_id = $2");
+const HIDE: Sql =
+    Sql("UPDATE submissions SET provider_id = $1 WHERE carrier = $2 AND provider_id = $3");
 
 /// The next carrier that has had something.
 const NEXT_CARRIER: Sql =
@@ -121,6 +129,36 @@ pub async fn open_elsewhere(db: &Db, known: &[&str]) -> Result<Vec<String>, Erro
         last = carrier;
     }
     Ok(open)
+}
+
+/// What carriers call the parts of a message: the carrier, and its id.
+pub(in crate::dispatch) async fn of_object(
+    app: &App,
+    account: &AccountId,
+    object_id: &str,
+) -> Result<Vec<(String, String)>, Error> {
+    app.db.rows(OF_OBJECT, args![account, object_id]).await
+}
+
+/// Puts a keyed hash in the place of a carrier's id, which may name a person.
+pub(in crate::dispatch) fn hide(app: &App, set: &mut WriteSet, carrier: &str, key: &str) {
+    let hidden = hidden(app, carrier, key);
+    set.push(DROP, args![carrier, &hidden]);
+    set.push(HIDE, args![hidden, carrier, key]);
+}
+
+/// Whether an id was hidden.
+pub(in crate::dispatch) async fn is_hidden(
+    app: &App,
+    carrier: &str,
+    key: &str,
+) -> Result<bool, Error> {
+    Ok(lead(app, carrier, &hidden(app, carrier, key)).await?.is_some())
+}
+
+/// What stands for a carrier's id: no id begins with a space.
+fn hidden(app: &App, carrier: &str, key: &str) -> String {
+    format!(" {}", hex(&app.vault.upstream_mac(&["hidden id", carrier, key])))
 }
 
 /// Notes what became of a part, unless that is known.

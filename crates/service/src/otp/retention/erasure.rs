@@ -11,7 +11,7 @@ use super::store as sql;
 use super::{Error, PLACE};
 use crate::app::App;
 use crate::dispatch::recipients::{self, Kept, chunk_of, pseudonym};
-use crate::dispatch::retention::{is_erased, unname};
+use crate::dispatch::retention::{hide, is_erased, unname};
 use crate::dispatch::{self, Failure};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::owner::Otp;
@@ -74,6 +74,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
             let mut set = WriteSet::of(account.as_str());
             for id in chunk {
                 set.push(sql::UNNAME, args![account, *id]);
+                hide(app, &mut set, account, id).await?;
                 unname(&mut set, account, id);
             }
             app.db.commit(set).await?;
@@ -111,6 +112,7 @@ async fn erase_again(app: &App, account: &AccountId, before: &[Kept]) -> Result<
         let mut set = WriteSet::of(account.as_str());
         for row in chunk {
             set.push(sql::UNNAME, args![account, row.id.as_str()]);
+            hide(app, &mut set, account, &row.id).await?;
             unname(&mut set, account, &row.id);
         }
         app.db.commit(set).await?;
