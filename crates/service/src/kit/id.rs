@@ -6,6 +6,12 @@ macro_rules! ids {
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(String);
 
+        impl $crate::kit::posted::PathPart for $name {
+            fn read(part: String) -> Result<Self, $crate::kit::problem::Problem> {
+                Self::parse(&part).ok_or($crate::kit::problem_code::Code::NotFound.into())
+            }
+        }
+
         impl $name {
             /// The part before the underscore.
             pub const PREFIX: &'static str = $prefix;

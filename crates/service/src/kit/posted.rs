@@ -48,18 +48,33 @@ impl<S: Send + Sync> FromRequest<S> for Post {
     }
 }
 
+/// What stands in a path for an object.
+pub trait PathPart: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Nothing can be called so.
+    fn read(part: String) -> Result<Self, Problem>;
+}
+
+impl PathPart for String {
+    fn read(part: String) -> Result<Self, Problem> {
+        Ok(part)
+    }
+}
+
 /// A POST about one object.
 #[derive(Debug)]
-pub struct Posted {
-    /// As it stands in the path.
-    pub id: String,
+pub struct Posted<I = String> {
+    /// From the path.
+    pub id: I,
     /// All of them.
     pub headers: HeaderMap,
     /// As it came.
     pub body: Bytes,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Posted {
+impl<S: Send + Sync, I: PathPart> FromRequest<S> for Posted<I> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -67,6 +82,6 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
         let path = path_part(&mut parts, state).await;
         let request = Request::from_parts(parts, body);
         let Post { headers, body } = Post::from_request(request, state).await?;
-        Ok(Self { id: path?, headers, body })
+        Ok(Self { id: I::read(path?)?, headers, body })
     }
 }

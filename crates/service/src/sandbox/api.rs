@@ -1,9 +1,7 @@
 //! The endpoints of virtual handsets.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Path, RawQuery, Request, State};
-use axum::http::HeaderMap;
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
 use endpoints::{ApiRouter, ToSchema, routes};
@@ -21,7 +19,7 @@ use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
-use crate::kit::posted::path_part;
+use crate::kit::posted::{PathPart, Posted};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::throttle::Class;
@@ -128,27 +126,6 @@ async fn list_handset_messages(
     Ok(page::answer(&app.vault, &path, &page, rows, |row| row.id.clone()))
 }
 
-/// A POST about one handset, without a query.
-struct Posted {
-    phone: Msisdn,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl FromRequest<App> for Posted {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        Query::read(parts.uri.query(), &[])?;
-        let phone = read_phone(&path_part(&mut parts, app).await?)?;
-        let headers = parts.headers.clone();
-        // The edge has read it by now.
-        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
-        Ok(Self { phone, headers, body: body.map_err(|_| Code::InternalError)? })
-    }
-}
-
 /// Reply from a virtual handset.
 ///
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
@@ -162,7 +139,7 @@ impl FromRequest<App> for Posted {
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
-    Posted { phone, headers, body }: Posted,
+    Posted { id: phone, headers, body }: Posted<Msisdn>,
 ) -> Result<Response, Problem> {
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
     let (said, channel) = read_reply(&app, &body)?;
@@ -254,6 +231,12 @@ impl From<Fault> for Problem {
             Fault::NotNow => Code::StorageUnavailable.into(),
             Fault::Db(error) => error.into(),
         }
+    }
+}
+
+impl PathPart for Msisdn {
+    fn read(part: String) -> Result<Self, Problem> {
+        read_phone(&part)
     }
 }
 

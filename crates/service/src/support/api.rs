@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use endpoints::{ApiRouter, ToSchema, routes};
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
 use crate::kit::page::{self, NoQuery, Page, Query};
-use crate::kit::posted::path_part;
+use crate::kit::posted::Posted;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -62,28 +62,6 @@ pub struct NewRating {
     /// Up to 1,000 characters, for staff.
     #[schema(min_length = 1, max_length = 1000)]
     pub comment: Option<String>,
-}
-
-/// A POST about one ticket, without a query.
-pub(super) struct Posted {
-    pub(super) id: TicketId,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
-}
-
-impl FromRequest<App> for Posted {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        Query::read(parts.uri.query(), &[])?;
-        let id = path_part(&mut parts, app).await?;
-        let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
-        let headers = parts.headers.clone();
-        // The edge has read it by now.
-        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
-        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
-    }
 }
 
 /// Ends the reading of a body that is about a ticket. Whoever has no such ticket learns that, not
@@ -273,7 +251,7 @@ async fn read_ticket(
 async fn rate_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let Posted { id, headers, body } = posted;
     let mut fields = Fields::read(&body)?;

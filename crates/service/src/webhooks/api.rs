@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use endpoints::{ApiRouter, ToSchema, routes};
@@ -18,7 +18,7 @@ use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Destination, Fault, LONGEST};
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::posted::path_part;
+use crate::kit::posted::Posted;
 use crate::kit::problem::{Item, Problem, sentence};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -141,28 +141,6 @@ pub struct DeletedWebhook {
     /// Always false.
     #[schema(example = false)]
     active: bool,
-}
-
-/// A POST about one target, without a query.
-pub(super) struct Posted {
-    pub(super) id: WebhookId,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
-}
-
-impl FromRequest<App> for Posted {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        Query::read(parts.uri.query(), &[])?;
-        let id = path_part(&mut parts, app).await?;
-        let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
-        let headers = parts.headers.clone();
-        // The edge has read it by now.
-        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
-        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
-    }
 }
 
 /// List webhooks.
@@ -339,7 +317,7 @@ async fn delete_webhook(
 async fn rotate_webhook_secret(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Posted { id, headers, body }: Posted,
+    Posted { id, headers, body }: Posted<WebhookId>,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;

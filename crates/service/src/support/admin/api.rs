@@ -14,9 +14,10 @@ use crate::app::{App, Env};
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, CannedReplyId, StaffId, TicketId, TicketMessageId};
 use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::support::api::{Posted, filter, found, said};
+use crate::support::api::{filter, found, said};
 use crate::support::decide::{Assignment, Patch};
 use crate::support::messages::api::{ReadUpTo, Stretch, leading_on, marked, read_up_to};
 use crate::support::messages::{self, NewMessage, Written};
@@ -260,7 +261,7 @@ async fn list_all_ticket_messages(
 async fn write_staff_message(
     staff: Staff,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let Posted { id, headers, body } = posted;
     let mut fields = Fields::read(&body)?;
@@ -317,7 +318,7 @@ async fn write_staff_message(
 async fn merge_ticket(
     staff: Staff,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let Posted { id, headers, body } = posted;
     let mut fields = Fields::read(&body)?;
@@ -379,7 +380,7 @@ async fn list_ticket_history(
 async fn mark_ticket_read_by_staff(
     staff: Staff,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let route = format!("POST /v1/admin/support/tickets/{}/read", posted.id);
     let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);

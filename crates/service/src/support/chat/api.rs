@@ -20,14 +20,13 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
-use crate::kit::posted::path_part;
+use crate::kit::posted::{Posted, path_part};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::takeover::Takeover;
 use crate::kit::throttle::Class;
 use crate::sockets::features;
-use crate::support::api::Posted;
 use crate::support::{Reader, Side, tickets};
 
 /// What a browser that can set no header names beside its token.
@@ -154,7 +153,7 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
 async fn create_socket_token(
     caller: Caller<Portal>,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
     tickets::find(&app, Reader::User(account), &posted.id).await?;
@@ -180,7 +179,7 @@ async fn create_socket_token(
 async fn create_staff_socket_token(
     staff: Staff,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     tickets::find(&app, Reader::Staff, &posted.id).await?;
     let route = format!("POST /v1/admin/support/tickets/{}/ws-token", posted.id);

@@ -14,9 +14,10 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, TicketMessageId};
 use crate::kit::page::Query;
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::support::api::{Posted, finish, said, user};
+use crate::support::api::{finish, said, user};
 use crate::support::tickets;
 use crate::support::view::{self, TicketMessageView, TicketView};
 use crate::support::{Author, LONGEST_MESSAGE, Message, Reader, Ticket, messages};
@@ -152,7 +153,7 @@ pub(in crate::support) fn leading_on(
 async fn write_ticket_message(
     caller: Caller<Portal>,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let Posted { id, headers, body } = posted;
     let mut fields = Fields::read(&body)?;
@@ -207,7 +208,7 @@ pub(in crate::support) fn marked(
 async fn mark_ticket_read(
     caller: Caller<Portal>,
     State(app): State<App>,
-    posted: Posted,
+    posted: Posted<TicketId>,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
     let route = format!("POST /v1/support/tickets/{}/read", posted.id);

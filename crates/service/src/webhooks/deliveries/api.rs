@@ -18,10 +18,9 @@ use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::{DeliveryId, WebhookId};
 use crate::kit::page::{self, NoQuery, Query, Since};
-use crate::kit::posted;
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Detail, Filter};
 use crate::webhooks::{self, Asked};
 
@@ -160,7 +159,7 @@ pub struct Recovery {
 async fn test_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Posted { id, headers, body }: Posted,
+    Posted { id, headers, body }: Posted<WebhookId>,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
@@ -262,7 +261,7 @@ fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
 async fn recover_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Posted { id, headers, body }: Posted,
+    Posted { id, headers, body }: Posted<WebhookId>,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
@@ -343,9 +342,9 @@ async fn read_delivery(
 async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
-    posted: posted::Posted,
+    posted: Posted,
 ) -> Result<Response, Problem> {
-    let posted::Posted { id, headers, body } = posted;
+    let Posted { id, headers, body } = posted;
     Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
     let account = &caller.account.id;
