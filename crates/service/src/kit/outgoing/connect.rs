@@ -110,7 +110,8 @@ pub(super) async fn open(
     speak(stream).await
 }
 
-async fn speak<T>(stream: T) -> Result<Connection, NoAnswer>
+/// Begins HTTP on a stream.
+pub(super) async fn speak<T>(stream: T) -> Result<Connection, NoAnswer>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
