@@ -120,7 +120,10 @@ impl Rule {
 impl Finder {
     fn find(&self, text: &str, part: &Value, whole: &Value) -> Option<String> {
         match self {
-            Self::At(pointer) => part.pointer(pointer).or(whole.pointer(pointer)).map(text_of),
+            Self::At(pointer) => {
+                let value = part.pointer(pointer).or(whole.pointer(pointer))?;
+                Some(text_of(value).trim().to_owned())
+            }
             Self::Between([before, after]) => {
                 let (_, rest) = text.split_once(before.as_str())?;
                 let end = if after.is_empty() { None } else { rest.find(after.as_str()) };

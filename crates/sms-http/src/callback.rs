@@ -190,7 +190,8 @@ fn report(shape: &ReportShape, item: &Value) -> Option<Report> {
     let id = match &shape.id {
         // A longer one is none of ours: answers are cut there, and no database has to index it.
         Some(at) => {
-            field(item, at).filter(|id| (1..=MOST_ID_CHARS).contains(&id.chars().count()))?
+            let id = field(item, at)?.trim().to_owned();
+            Some(id).filter(|id| (1..=MOST_ID_CHARS).contains(&id.chars().count()))?
         }
         None => String::new(),
     };

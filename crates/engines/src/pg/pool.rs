@@ -167,7 +167,8 @@ impl Pool {
     async fn is_alive(&self) -> bool {
         const PROBE: Sql = Sql("SELECT 1");
         let asked = Instant::now();
-        let mut pulse = self.pulse.lock().await;
+        // Whoever asks may have been left alone half way: nobody waits for them for ever.
+        let Ok(mut pulse) = timeout(2 * self.half(), self.pulse.lock()).await else { return false };
         if let Some((at, is_alive)) = *pulse
             && at + self.half() >= asked
         {

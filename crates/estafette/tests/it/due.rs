@@ -116,8 +116,8 @@ async fn one_accounts_due_work_keeps_no_other_waiting(world: &World) {
         Some(commits.iter().take(bens).filter(|set| is_visit_of(set, &ada)).count())
     });
     let before = visits.await;
-    // One look that finds out that there are many, one that passes them, one that finds the other.
-    assert!(before < MANY / 4, "{before} of ada's were looked at before ben's");
+    // Looks that pass stretches of them, and one of the longest due before each.
+    assert!(before < MANY / 3, "{before} of ada's were looked at before ben's");
     // The ledger knows nothing of them.
     forget(world, "DELETE FROM attempts WHERE object_id = 'none'").await;
 }

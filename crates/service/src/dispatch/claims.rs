@@ -3,14 +3,14 @@
 //!
 //! A look takes the longest due first. Where that is as much as it may take, what is due is more
 //! than this node does at once, and most of it may be one account's: one whose messages all knock
-//! in vain. The looks that follow are *by share* then. Each reads a stretch of what is due, without
+//! in vain. Then every second look is *by share*. It reads a stretch of what is due, without
 //! claiming it, and takes of every account in it the first before the second of any. The next one
-//! reads on behind it once every account in it had its [`SHARE`], whatever else of theirs is left.
-//! So another's due row waits for a look for every [`STRETCH`] rows before it, and not for all of
-//! those to be done. It needs no index by account, which would cost every look a step for each
-//! account that has something open (decision 0030).
+//! reads on behind it once each had its share, whatever else of theirs is left. So another's due
+//! row waits for two looks for every [`STRETCH`] rows before it, and not for all of those to be
+//! done; and what is longest due is passed by every second look only. It needs no index by account,
+//! which would cost every look a step for each account that has something open (decision 0030).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clock::Millis;
 use store::{CommitError, Error, FromRow, Row, Sql, WriteSet, args};
@@ -22,8 +22,7 @@ use crate::kit::id::AccountId;
 pub(super) const DUE_SHARD: &str = "due";
 /// Rows that a look by share reads.
 const STRETCH: usize = 2_048;
-/// Rows of one account in a stretch: once it had so many, the next look does not wait for the rest
-/// of them.
+/// Rows that an account gets of a look by share at most, before the next reads on behind.
 const SHARE: usize = 64;
 
 /// What is claimed, and for how long.
@@ -62,6 +61,8 @@ pub struct Claims {
 pub struct Round {
     /// Whether the last look left some.
     is_crowded: bool,
+    /// Whether it went by share.
+    was_by_share: bool,
     /// The next look by share begins after this time.
     after: Millis,
 }
@@ -102,7 +103,8 @@ impl Claims {
         if found.is_none() {
             set.push(self.adopt, args![due_at, most]);
         }
-        let is_by_share = round.is_crowded;
+        let is_by_share = round.is_crowded && !round.was_by_share;
+        round.was_by_share = is_by_share;
         if is_by_share {
             for Due { account, id, .. } in self.by_share(app, round, claim).await? {
                 set.returning_rows(self.take, args![until, &account, id, due_at]);
@@ -116,7 +118,10 @@ impl Claims {
         let rows = app.db.commit(set).await?.rows.into_iter().flatten();
         let claimed = rows.map(T::from_row).collect::<Result<Vec<_>, _>>()?;
         if !is_by_share {
-            *round = Round { is_crowded: claimed.len() >= limit, after: Millis(0) };
+            round.is_crowded = claimed.len() >= limit;
+        }
+        if !round.is_crowded {
+            *round = Round::default();
         }
         Ok(claimed)
     }
@@ -141,7 +146,8 @@ impl Claims {
         let is_whole = line.len() < STRETCH;
         let taken = shares(&line, limit);
         round.is_crowded = !is_whole || round.after > Millis(0) || taken.len() < line.len();
-        round.after = next_stretch(&line, &taken, is_whole);
+        let next = Next { is_whole, share: share_of(&line, limit) };
+        round.after = next.after(&line, &taken);
         Ok(taken.into_iter().filter_map(|place| line.get(place.at).cloned()).collect())
     }
 
@@ -182,21 +188,36 @@ fn shares(line: &[Due], limit: usize) -> Vec<Place> {
     taken
 }
 
-/// After when the next look begins: it passes only what is left of accounts that had their share.
-fn next_stretch(line: &[Due], taken: &[Place], is_whole: bool) -> Millis {
-    let time = |at: usize| line.get(at).map_or(Millis(0), |due| due.next_at);
-    let last_taken = taken.iter().max().copied();
-    let is_left = |place: &Place| last_taken.is_none_or(|last| *place > last);
-    let mut left = places(line).filter(|place| place.of_account < SHARE && is_left(place));
-    if let Some(left) = left.next() {
-        return time(left.at) - 1;
+/// What every account of a line gets of one look.
+fn share_of(line: &[Due], limit: usize) -> usize {
+    let accounts: HashSet<&str> = line.iter().map(|due| due.account.as_str()).collect();
+    SHARE.min(limit / accounts.len().max(1)).max(1)
+}
+
+/// How a round goes on behind a line.
+struct Next {
+    /// Whether nothing is behind it.
+    is_whole: bool,
+    share: usize,
+}
+
+impl Next {
+    /// After when the next look begins: it passes what is left of accounts that had their share.
+    fn after(&self, line: &[Due], taken: &[Place]) -> Millis {
+        let time = |at: usize| line.get(at).map_or(Millis(0), |due| due.next_at);
+        let last_taken = taken.iter().max().copied();
+        let is_left = |place: &Place| last_taken.is_none_or(|last| *place > last);
+        let mut left = places(line).filter(|place| place.of_account < self.share && is_left(place));
+        if let Some(left) = left.next() {
+            return time(left.at) - 1;
+        }
+        if self.is_whole {
+            return Millis(0);
+        }
+        let (first, last) = (time(0), time(line.len().saturating_sub(1)));
+        // Others of the last millisecond may be behind it.
+        if first == last { last } else { last - 1 }
     }
-    if is_whole {
-        return Millis(0);
-    }
-    let (first, last) = (time(0), time(line.len().saturating_sub(1)));
-    // Others of the last millisecond may be behind it.
-    if first == last { last } else { last - 1 }
 }
 
 #[cfg(test)]
@@ -214,6 +235,10 @@ mod tests {
         (1..).zip(owners).map(due).collect()
     }
 
+    fn next(line: &[Due], limit: usize, is_whole: bool) -> Millis {
+        Next { is_whole, share: share_of(line, limit) }.after(line, &shares(line, limit))
+    }
+
     fn count(line: &[Due], taken: &[Place], account: &str) -> usize {
         taken.iter().filter(|place| line[place.at].account.as_str() == account).count()
     }
@@ -223,7 +248,7 @@ mod tests {
         let line = line(&[("ada", 600)]);
         let taken = shares(&line, 256);
         assert_eq!(taken.len(), 256);
-        assert_eq!(next_stretch(&line, &taken, true), Millis(0));
+        assert_eq!(next(&line, 256, true), Millis(0));
     }
 
     #[test]
@@ -241,15 +266,23 @@ mod tests {
         let taken = shares(&line, 256);
         assert_eq!((count(&line, &taken, "ada"), count(&line, &taken, "ben")), (253, 3));
         // The last millisecond is read again.
-        assert_eq!(next_stretch(&line, &taken, false), Millis(602));
+        assert_eq!(next(&line, 256, false), Millis(602));
+    }
+
+    #[test]
+    fn however_many_have_much_due_who_is_behind_them_comes_next() {
+        let line = line(&[("ada", 410), ("ben", 410), ("cid", 410), ("dan", 410), ("eve", 410)]);
+        let taken = shares(&line, 256);
+        assert_eq!(count(&line, &taken, "eve"), 51);
+        assert_eq!(next(&line, 256, false), Millis(2_049));
     }
 
     #[test]
     fn nobody_is_passed_who_had_less_than_a_share() {
-        let line = line(&[("ada", 300), ("ben", 100), ("cid", 100)]);
-        let taken = shares(&line, 100);
-        assert_eq!(count(&line, &taken, "ada"), 34);
-        assert_eq!(next_stretch(&line, &taken, false), Millis(34));
+        let line = line(&[("ada", 2), ("ben", 1), ("cid", 1), ("dan", 1)]);
+        let taken = shares(&line, 3);
+        assert_eq!((count(&line, &taken, "ada"), count(&line, &taken, "cid")), (1, 1));
+        assert_eq!(next(&line, 3, false), Millis(4), "dan's is the fifth");
     }
 
     #[test]
@@ -258,7 +291,6 @@ mod tests {
         for due in &mut line {
             due.next_at = Millis(7);
         }
-        let taken = shares(&line, 256);
-        assert_eq!(next_stretch(&line, &taken, false), Millis(7));
+        assert_eq!(next(&line, 256, false), Millis(7));
     }
 }

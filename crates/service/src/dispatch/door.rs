@@ -310,7 +310,7 @@ const fn of_whole(fate: Fate) -> Fate {
 /// Parks a receipt that leads nowhere; not where its recipient is erased, whom its id may name.
 async fn keep(app: &App, receipt: &Receipt, guesses: Option<&Guesses>) -> Result<(), NotNow> {
     let carrier = receipt.carrier.as_str();
-    match parts::is_hidden(app, receipt, guesses).await {
+    match parts::is_hidden(app, receipt).await {
         Ok(false) => {}
         Ok(true) => {
             count(app, carrier, |counts| &counts.matched);

@@ -207,20 +207,13 @@ pub(super) async fn weigh(
     Ok(if is_last { Weighed::Decides } else { Weighed::Noted })
 }
 
-/// Whether a receipt names, or may mean, a message whose recipient is erased.
-pub(super) async fn is_hidden(
-    app: &App,
-    receipt: &Receipt,
-    guesses: Option<&Guesses>,
-) -> Result<bool, Error> {
-    let guessed = guesses.into_iter().flat_map(|guesses| &guesses.guesses);
-    let guessed = guessed.map(|guess| guess.provider_id.as_str());
-    for id in receipt.provider_id.as_deref().into_iter().chain(guessed) {
-        if submissions::is_hidden(app, &receipt.carrier, id).await? {
-            return Ok(true);
-        }
+/// Whether a receipt names a message whose recipient is erased. What it may mean besides is not
+/// asked: it could be another's.
+pub(super) async fn is_hidden(app: &App, receipt: &Receipt) -> Result<bool, Error> {
+    match receipt.provider_id.as_deref() {
+        Some(id) => submissions::is_hidden(app, &receipt.carrier, id).await,
+        None => Ok(false),
     }
-    Ok(false)
 }
 
 /// Parks a receipt that leads nowhere: the id that it names, or may mean, may be stored a moment

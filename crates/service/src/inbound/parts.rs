@@ -203,6 +203,10 @@ pub(super) async fn erase_parts(
 ) -> Result<(), Fault> {
     let number = person.e164();
     for sender in [number, number.trim_start_matches('+')] {
+        // Some carriers do not say whom it was written to, and then it is for nobody's account.
+        if account.is_none() {
+            erase_between(app, sender, "").await?;
+        }
         let mut last = String::new();
         while let Some((recipient,)) =
             app.db.row::<(String,)>(sql::WRITTEN_TO, args![sender, &last]).await?

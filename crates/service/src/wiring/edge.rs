@@ -152,7 +152,8 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
         intake::refuse(problem, &mut request).await.into_response()
     } else {
         let from = Sender { client, most: largest(route) };
-        let asked = Asked { way, from, started, route: &edged.route };
+        let is_untyped = way == Way::Json && is_untyped(&request) && takes_body();
+        let asked = Asked { way, is_untyped, from, started, route: &edged.route };
         answer(app, &mut request, asked).instrument(span.clone()).await
     };
     intake::let_go(std::mem::take(request.body_mut()), version);
@@ -192,6 +193,8 @@ fn notes_of(app: &App, request: &mut Request) -> Arc<RequestNotes> {
 /// What is asked for.
 struct Asked<'a> {
     way: Way,
+    /// Whether a body must say that it is JSON, and does not.
+    is_untyped: bool,
     from: Sender,
     started: tokio::time::Instant,
     route: &'a Route,
@@ -199,7 +202,7 @@ struct Asked<'a> {
 
 /// Has a route answer, once the body is here.
 async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response {
-    let Asked { way, from, started, route } = asked;
+    let Asked { way, is_untyped, from, started, route } = asked;
     let pace = Pace::of_bodies(&app.config.server);
     let is_change = *request.method() != Method::GET;
     let mut limit = Duration::from_millis(app.config.server.request_timeout_ms);
@@ -214,6 +217,8 @@ async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response 
         life::extend(pace.longest(MOST_BYTES));
     } else if let Err(problem) = intake::read(request, pace, started, from).await {
         return problem.into_response();
+    } else if is_untyped && !request.body().is_end_stream() {
+        return unreadable(request.headers()).into_response();
     }
     within(limit, is_change, route.clone().call(std::mem::take(request))).await
 }
@@ -270,7 +275,12 @@ fn refuse_early(
         return Some(Problem::new(Code::NotAcceptable).item(item));
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
-    let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request);
+    let is_wrong = match way {
+        Way::Upload | Way::Foreign => false,
+        // Its handler reads it.
+        Way::Large => !is_json(request) || is_untyped(request) && !request.body().is_end_stream(),
+        Way::Json | Way::Bytes => !is_json(request),
+    };
     (is_wrong && takes_body()).then(|| unreadable(request.headers()))
 }
 
@@ -334,6 +344,11 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(fits)
 }
 
+/// Whether nothing says what a body is, if one comes.
+fn is_untyped(request: &Request) -> bool {
+    !request.headers().contains_key(header::CONTENT_TYPE)
+}
+
 /// An absent body needs no type; anything else must be JSON, and nothing around it.
 fn is_json(request: &Request) -> bool {
     let headers = request.headers();
@@ -344,8 +359,9 @@ fn is_json(request: &Request) -> bool {
         return false;
     }
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
-        // HTTP/2 says by a flag that nothing follows, and need not say how much does.
-        return request.body().is_end_stream();
+        // What says no length may turn out to be empty (`answer`).
+        let length = request.body().size_hint().exact();
+        return length.is_none_or(|length| length == 0);
     };
     let mut words = kind.to_str().unwrap_or("").split(';').map(str::trim);
     let is_json = words.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));

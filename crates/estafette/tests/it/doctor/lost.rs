@@ -81,12 +81,13 @@ async fn a_schema_that_somebody_changed_is_an_error() {
 async fn a_backup_before_an_upgrade_is_one_that_the_old_program_reads() {
     let folder = tempfile::tempdir().unwrap();
     answer(folder.path(), &["migrate"]);
-    let undone = "DELETE FROM schema_migrations WHERE version = 53";
+    let undone = "DELETE FROM schema_migrations WHERE version = 54";
     tampered(folder.path(), undone).await;
+    tampered(folder.path(), "DROP INDEX idempotency_refused").await;
     let is_old = |folder: &Path| {
         let (seen, _) = examined(folder, &[]);
         let (health, found) = finding(&seen, "schema");
-        assert!(health == "warning" && found.contains("version 52"), "{seen}");
+        assert!(health == "warning" && found.contains("version 53"), "{seen}");
     };
     is_old(folder.path());
     let copy = folder.path().join("copy/estafette.db");

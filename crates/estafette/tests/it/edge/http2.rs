@@ -156,10 +156,15 @@ async fn a_body_without_a_type_is_refused_over_either_protocol() {
     let typed = format!("{head}\r\ncontent-type: application/json\r\n\r\n{LOGIN}");
     assert!(first_line(&world, &typed).await.contains(" 401 "));
     assert!(first_line(&world, &format!("{head}\r\n\r\n{LOGIN}")).await.contains(" 415 "));
-    // Where there is no body, there is no type.
+    // Where there is no body, there is no type, however its end is told.
     assert_eq!(signed_in(&world, None, None).await, 422);
+    assert_eq!(signed_in(&world, None, Some("")).await, 422);
     let empty = "POST /v1/auth/login HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
     assert!(first_line(&world, empty).await.contains(" 422 "));
+    let chunked = "POST /v1/auth/login HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    assert!(first_line(&world, &format!("{chunked}0\r\n\r\n")).await.contains(" 422 "));
+    let late = format!("{chunked}{:x}\r\n{LOGIN}\r\n0\r\n\r\n", LOGIN.len());
+    assert!(first_line(&world, &late).await.contains(" 415 "));
     world.finish().await;
 }
 

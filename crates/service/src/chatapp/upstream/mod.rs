@@ -17,6 +17,7 @@ mod scope;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::time::Duration;
 
 use ::store::{Bell, CommitError};
@@ -159,39 +160,64 @@ fn place(id: &CallbackId) -> [&str; 3] {
 
 /// Takes callbacks in until the process drains, those of each signer in a line beside the others'.
 pub async fn run(app: App, door: Door) {
-    let (mut served, mut lines) = (BTreeSet::new(), FuturesUnordered::new());
+    let mut lines = Lines { running: FuturesUnordered::new(), served: BTreeSet::new() };
     let mut last = String::new();
     while !app.is_draining() {
-        match sql::signers_due(&app).await {
+        match lines.beside(sql::signers_due(&app)).await {
             Ok(mut signers) => {
                 // Round and round, where there are more of them than lines.
                 let next = signers.partition_point(|signer| *signer <= last);
                 signers.rotate_left(next);
-                signers.retain(|signer| !served.contains(signer));
                 for signer in signers {
-                    if !signer.is_empty() && lines.len() >= LINES {
-                        continue;
+                    if lines.has_room_for(&signer) {
+                        if !signer.is_empty() {
+                            last.clone_from(&signer);
+                        }
+                        lines.served.insert(signer.clone());
+                        lines.running.push(serve(&app, &door, signer));
                     }
-                    if !signer.is_empty() {
-                        last.clone_from(&signer);
-                    }
-                    served.insert(signer.clone());
-                    lines.push(serve(&app, &door, signer));
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "callbacks not read; trying again");
-                app.rest(1_000).await;
+                lines.beside(app.rest(1_000)).await;
             }
         }
         tokio::select! {
             // There may be more of theirs.
-            Some(signer) = lines.next() => drop(served.remove(&signer)),
+            Some(signer) = lines.running.next() => drop(lines.served.remove(&signer)),
             () = app.db.rung(BELL) => {}
             () = app.rest(PAUSE_MS) => {}
         }
     }
-    lines.collect::<Vec<_>>().await;
+    lines.running.collect::<Vec<_>>().await;
+}
+
+/// The lines that are worked on.
+struct Lines<F> {
+    running: FuturesUnordered<F>,
+    /// Whose they are.
+    served: BTreeSet<String>,
+}
+
+impl<F: Future<Output = String>> Lines<F> {
+    /// The deployment's own always has a line.
+    fn has_room_for(&self, signer: &str) -> bool {
+        let linked = self.served.iter().filter(|served| !served.is_empty()).count();
+        !self.served.contains(signer) && (signer.is_empty() || linked < LINES)
+    }
+
+    /// Waits for something else while the lines go on. One that stood still could hold what the
+    /// other waits for: a turn at the database, for one.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                Some(signer) = self.running.next() => drop(self.served.remove(&signer)),
+            }
+        }
+    }
 }
 
 /// Takes some of a signer's in, and answers whose they were.

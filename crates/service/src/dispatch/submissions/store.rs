@@ -1,5 +1,6 @@
 //! The SQL of what carriers call the parts that they have.
 
+use clock::DAY;
 use store::{Db, Error, FromRow, Row, Sql, WriteSet, args};
 
 use crate::app::App;
@@ -7,6 +8,9 @@ use crate::dispatch::Attempt;
 use crate::dispatch::store::Found;
 use crate::kit::id::{AccountId, AttemptId};
 use crate::kit::seal::hex;
+
+/// How long after a message news of it come at the latest, milliseconds.
+const LATEST_NEWS_MS: i64 = 7 * DAY;
 
 /// A carrier begins its ids anew some day: the newest message counts.
 const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
@@ -147,13 +151,16 @@ pub(in crate::dispatch) fn hide(app: &App, set: &mut WriteSet, carrier: &str, ke
     set.push(HIDE, args![hidden, carrier, key]);
 }
 
-/// Whether an id was hidden.
+/// Whether an id was hidden of which news may still come: a carrier begins its ids anew some day,
+/// and then it is another message's.
 pub(in crate::dispatch) async fn is_hidden(
     app: &App,
     carrier: &str,
     key: &str,
 ) -> Result<bool, Error> {
-    Ok(lead(app, carrier, &hidden(app, carrier, key)).await?.is_some())
+    let lead = lead(app, carrier, &hidden(app, carrier, key)).await?;
+    let since = app.now() - LATEST_NEWS_MS;
+    Ok(lead.is_some_and(|lead| lead.found.attempt.id.time() >= since))
 }
 
 /// What stands for a carrier's id: no id begins with a space.
