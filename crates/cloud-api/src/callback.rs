@@ -11,7 +11,7 @@ use crate::template::Category;
 
 pub use crate::envelope::business_accounts;
 
-/// Most items of one body that are read: more than any body of 3 MB that makes sense.
+/// Most items of one body that are read at a time.
 const MOST_ITEMS: usize = 10_000;
 /// Longest id of a message, bytes.
 const MOST_ID_BYTES: usize = 512;
@@ -138,9 +138,36 @@ pub struct Template {
     pub at_ms: i64,
 }
 
-/// Reads a body; `None` = it is no JSON object. What of it cannot be read is left out.
+/// Some of the items of a body.
+#[derive(Debug, Default, PartialEq)]
+pub struct Items {
+    /// So many at most that they take no more memory than they are worth.
+    pub items: Vec<Item>,
+    /// Whether more follow.
+    pub is_cut: bool,
+    /// Those that were read before, still to be passed.
+    passed: usize,
+}
+
+impl Items {
+    fn extend(&mut self, items: impl Iterator<Item = Item>) {
+        for item in items {
+            if self.passed > 0 {
+                self.passed -= 1;
+            } else if self.items.len() < MOST_ITEMS {
+                self.items.push(item);
+            } else {
+                self.is_cut = true;
+                return;
+            }
+        }
+    }
+}
+
+/// Reads the items of a body behind the first so many; `None` = it is no JSON object. What of it
+/// cannot be read is left out.
 #[must_use]
-pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
+pub fn decode(body: &[u8], passed: usize) -> Option<Items> {
     if is_too_rich(body) {
         return None;
     }
@@ -149,27 +176,27 @@ pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
         Err(_) => salvage::salvage(&String::from_utf8_lossy(body)),
     };
     json.as_object()?;
-    let mut items = Vec::new();
+    let mut items = Items { passed, ..Items::default() };
     for entry in list(&json["entry"]) {
         for change in list(&entry["changes"]) {
-            if items.len() >= MOST_ITEMS {
-                break;
+            if items.is_cut {
+                return Some(items);
             }
             let field = change["field"].as_str().unwrap_or_default();
             match field {
                 "messages" => of_messages(&mut items, &change["value"]),
                 "message_template_status_update" | "template_category_update" => {
-                    items.extend(template(entry, &change["value"]).map(Item::Template));
+                    let told = template(entry, &change["value"]);
+                    items.extend(told.map(Item::Template).into_iter());
                 }
                 "user_preferences" => preferences(&mut items, &change["value"]),
                 "account_update" | "phone_number_quality_update" => {
-                    items.extend(account(entry, change).map(Item::Account));
+                    items.extend(account(entry, change).map(Item::Account).into_iter());
                 }
-                _ => items.push(Item::Other(field.chars().take(64).collect())),
+                _ => items.extend(std::iter::once(Item::Other(field.chars().take(64).collect()))),
             }
         }
     }
-    items.truncate(MOST_ITEMS);
     Some(items)
 }
 
@@ -198,12 +225,11 @@ impl Number {
     }
 }
 
-fn of_messages(items: &mut Vec<Item>, value: &Value) {
+fn of_messages(items: &mut Items, value: &Value) {
     let number = Number::of(value);
-    let room = MOST_ITEMS.saturating_sub(items.len());
-    let statuses = list(&value["statuses"]).iter().take(room);
+    let statuses = list(&value["statuses"]).iter();
     items.extend(statuses.filter_map(|it| status(&number, it)).map(Item::Status));
-    let messages = list(&value["messages"]).iter().take(room);
+    let messages = list(&value["messages"]).iter();
     items.extend(messages.filter_map(|it| message(&number, it)).map(Item::Message));
 }
 
@@ -252,10 +278,9 @@ fn message(number: &Number, value: &Value) -> Option<Message> {
     })
 }
 
-fn preferences(items: &mut Vec<Item>, value: &Value) {
+fn preferences(items: &mut Items, value: &Value) {
     let number = Number::of(value);
-    let room = MOST_ITEMS.saturating_sub(items.len());
-    let told = list(&value["user_preferences"]).iter().take(room);
+    let told = list(&value["user_preferences"]).iter();
     items.extend(told.filter_map(|it| preference(&number, it)).map(Item::Preference));
 }
 
@@ -303,9 +328,26 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{Fate, Item, decode};
+    use super::{Fate, Item, MOST_ITEMS, decode};
     use crate::answer::Class;
     use crate::template::Category;
+
+    fn all(body: &[u8]) -> Option<Vec<Item>> {
+        decode(body, 0).map(|items| items.items)
+    }
+
+    #[test]
+    fn what_is_behind_the_most_items_is_read_next() {
+        let statuses = vec![json!({"id": "a", "status": "sent"}); MOST_ITEMS + 1];
+        let last = json!([{"id": "b", "type": "text", "from": "1", "text": {"body": "STOP"}}]);
+        let body = body(&json!({"statuses": statuses, "messages": last}));
+        let first = decode(&body, 0).unwrap();
+        assert_eq!((first.items.len(), first.is_cut), (MOST_ITEMS, true));
+        let rest = decode(&body, MOST_ITEMS).unwrap();
+        let is_stop = |item: &Item| matches!(item, Item::Message(said) if said.text == "STOP");
+        assert!(rest.items.len() == 2 && is_stop(&rest.items[1]) && !rest.is_cut);
+        assert_eq!(decode(&body, MOST_ITEMS + 2).unwrap().items, []);
+    }
 
     fn body(value: &Value) -> Vec<u8> {
         let metadata =
@@ -320,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_people_write_and_tap_is_read() {
-        let items = decode(&body(&json!({"messages": [
+        let items = all(&body(&json!({"messages": [
             {"from": "16505551234", "id": "wamid.1", "timestamp": "1749416383", "type": "text",
              "text": {"body": "STOP"}},
             {"context": {"from": "15550783881", "id": "wamid.ours"}, "from": "16505551234",
@@ -353,7 +395,7 @@ mod tests {
 
     #[test]
     fn statuses_are_read_with_what_was_sent_beside_them() {
-        let items = decode(&body(&json!({"statuses": [
+        let items = all(&body(&json!({"statuses": [
             {"id": "wamid.1", "status": "sent", "timestamp": "1750030073",
              "biz_opaque_callback_data": "att_1", "pricing": {"billable": true}},
             {"id": "wamid.1", "status": "failed", "timestamp": "1751142888",
@@ -377,7 +419,7 @@ mod tests {
                  "message_template_name": "abandoned_cart",
                  "message_template_language": "en-US", "reason": "INVALID_FORMAT"}},
                 {"field": "account_update", "value": {}}]}]});
-        let items = decode(body.to_string().as_bytes()).unwrap();
+        let items = all(body.to_string().as_bytes()).unwrap();
         let Item::Template(template) = &items[0] else { panic!() };
         assert_eq!(
             (template.language.as_str(), template.id.as_str()),
@@ -403,7 +445,7 @@ mod tests {
                 "message_template_name": "n", "message_template_language": "en-US",
                 "correct_category": "MARKETING", "new_category": "UTILITY"})),
             change("flows", json!({}))]}]});
-        let items = decode(body.to_string().as_bytes()).unwrap();
+        let items = all(body.to_string().as_bytes()).unwrap();
         let Item::Preference(wish) = &items[0] else { panic!() };
         assert_eq!((wish.from.as_str(), wish.is_stop), ("16505551234", true));
         assert_eq!(wish.at_ms, 1_731_705_721_000);
@@ -418,8 +460,8 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_no_callback() {
-        assert!(decode(b"[]").is_none() && decode(b"x").is_none() && decode(b"").is_none());
-        assert_eq!(decode(b"{}"), Some(vec![]));
+        assert!(all(b"[]").is_none() && all(b"x").is_none() && all(b"").is_none());
+        assert_eq!(all(b"{}"), Some(vec![]));
     }
 
     proptest! {
@@ -428,11 +470,11 @@ mod tests {
         #[test]
         fn no_body_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200),
             word in "[a-z]{1,12}", number in any::<i64>()) {
-            let _items = decode(&bytes);
+            let _items = all(&bytes);
             let value = json!({"statuses": [{"id": number, "status": word, "errors": number},
                 number, {word.clone(): [word.clone()]}], "messages": [{"id": word, "type": number,
                 "from": [number]}]});
-            prop_assert!(decode(&body(&value)).is_some());
+            prop_assert!(all(&body(&value)).is_some());
         }
     }
 }

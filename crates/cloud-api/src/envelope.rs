@@ -78,7 +78,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::business_accounts;
-    use crate::callback::{Item, decode};
+    use crate::callback::{self, Item};
+
+    fn decode(body: &[u8]) -> Option<Vec<Item>> {
+        callback::decode(body, 0).map(|items| items.items)
+    }
 
     fn body_of(value: &Value) -> String {
         json!({"entry": [{"id": "1", "changes": [{"field": "messages", "value": value}]}]})

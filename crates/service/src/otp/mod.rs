@@ -11,6 +11,7 @@ mod code;
 mod due;
 mod events;
 pub mod fraud;
+mod late;
 mod limits;
 mod list;
 mod order;

@@ -6,7 +6,7 @@ use store::{Error, WriteSet};
 use super::code::code_of;
 use super::store::{self as sql, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Reason, Status, events, fraud, limits};
+use super::{Challenge, Reason, Status, events, fraud, late, limits};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
 use crate::chatapp::{self, Wanted};
@@ -148,7 +148,13 @@ impl Owner for Otp {
                 sql::postpone(set, challenge, next_visit(app, challenge));
                 events::stands(app, set, challenge, Status::Sent);
             }
-            News::Over(ending) => over(app, set, challenge, ending),
+            News::Over(ending) => {
+                over(app, set, challenge, ending);
+                if !ending.is_last && attempt.state == State::Sending && challenge.fallback_used {
+                    sql::turned_to(set, challenge);
+                    events::stands(app, set, challenge, Status::Sent);
+                }
+            }
             News::Owed(_) => {
                 // A node that has SMS, if it is not this one, need not wait.
                 let is_here = app.carriers.offers(Channel::Sms, challenge.account.as_str());
@@ -196,13 +202,8 @@ fn earlier(
 ) {
     match news {
         News::Over(ending) if !challenge.falls_back() => over_at_last(app, set, challenge, ending),
-        News::Delivered { provider_id } | News::Read { provider_id }
-            if challenge.status == Status::Sent && challenge.is_open(app.now()) =>
-        {
-            let provider_id = provider_id.unwrap_or(attempt.id.as_str());
-            sql::arrived(set, challenge, attempt.channel, provider_id);
-            events::stands(app, set, challenge, Status::Delivered);
-            challenge.status = Status::Delivered;
+        News::Delivered { provider_id } | News::Read { provider_id } => {
+            late::arrived(app, set, challenge, attempt, provider_id);
         }
         _ => {}
     }

@@ -136,17 +136,9 @@ const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
      provider_message_id = CASE WHEN status IN ('delivered', 'verified') \
        THEN COALESCE(delivered_id, provider_message_id) ELSE provider_message_id END \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 /*BULK*/");
-/// Another leg than the newest arrived, of which the challenge knew nothing yet. Where the newest
-/// has failed, it shows the one that arrived.
-const ARRIVED: Sql = Sql("UPDATE challenges SET status = 'delivered', delivered_channel = $1, \
-     delivered_id = $2, event_count = event_count + 1, \
-     channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $3 \
-       AND attempt_id = $4 AND state IN ('refused', 'failed', 'lapsed', 'expired')) \
-       THEN $1 ELSE channel END, \
-     provider_message_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $3 \
-       AND attempt_id = $4 AND state IN ('refused', 'failed', 'lapsed', 'expired')) \
-       THEN $2 ELSE provider_message_id END \
-     WHERE account_id = $3 AND challenge_id = $5 AND attempt_id = $4 AND status = 'sent'");
+/// A leg that never went out is told of, while another may still bring it.
+const TURNED_TO: Sql = Sql("UPDATE challenges SET event_count = event_count + 1 \
+     WHERE account_id = $1 AND challenge_id = $2 AND attempt_id = $3 AND status = 'sent'");
 /// No other way follows the leg that is over.
 const NO_MORE_WAYS: Sql = Sql("UPDATE challenges SET mode = channel WHERE account_id = $1 \
      AND challenge_id = $2 AND attempt_id = $3");
@@ -450,10 +442,10 @@ pub(super) fn leg_over(set: &mut WriteSet, challenge: &Challenge, next_at: Milli
     set.push(LEG_OVER, args![next_at, account, id, attempt]);
 }
 
-/// An earlier leg arrived; refused if the challenge does not wait for news any more.
-pub(super) fn arrived(set: &mut WriteSet, challenge: &Challenge, by: Channel, provider_id: &str) {
-    let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.guard(ARRIVED, args![by.as_str(), provider_id, account, attempt, id], STALE);
+/// Another way was tried and refused at once: it reads so.
+pub(super) fn turned_to(set: &mut WriteSet, challenge: &Challenge) {
+    let args = args![&challenge.account, &challenge.id, &challenge.attempt];
+    set.push(TURNED_TO, args);
 }
 
 /// The current leg is over, another one may still bring it, and none follows.

@@ -351,7 +351,10 @@ fn is_untyped(request: &Request) -> bool {
 
 /// An absent body needs no type; anything else must be JSON, and nothing around it.
 fn is_json(request: &Request) -> bool {
-    let headers = request.headers();
+    let (headers, length) = (request.headers(), request.body().size_hint().exact());
+    if length == Some(0) {
+        return true;
+    }
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain)
         || headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some()
@@ -360,8 +363,7 @@ fn is_json(request: &Request) -> bool {
     }
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
         // What says no length may turn out to be empty (`answer`).
-        let length = request.body().size_hint().exact();
-        return length.is_none_or(|length| length == 0);
+        return length.is_none();
     };
     let mut words = kind.to_str().unwrap_or("").split(';').map(str::trim);
     let is_json = words.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));

@@ -31,6 +31,7 @@ stories!(
     a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it,
     a_code_that_the_chatapp_may_still_bring_outlives_the_sms_behind_it,
     a_code_that_failed_by_sms_and_then_by_chat_has_failed,
+    an_sms_that_is_refused_behind_a_silent_chat_is_told_of,
     a_passcode_of_which_each_copy_failed_is_failed,
     who_did_not_ask_for_a_code_of_unknown_fate_ends_it,
 );
@@ -210,6 +211,27 @@ async fn a_code_that_failed_by_sms_and_then_by_chat_has_failed(world: &World, fa
     world.advance(31_000).await;
     let next = silent.ada.send(json!({"to": phone("0003"), "reference": "next"})).await.ok();
     assert_eq!(next.field("chatapp_available"), false);
+}
+
+async fn an_sms_that_is_refused_behind_a_silent_chat_is_told_of(world: &World, far: &Far) {
+    far.centre.behave(SmscOptions { sysfail_rate: 1.0, ..far.centre.options() });
+    let (ada, to) = (world.live_sender("ada", 1_000).await, phone("0003"));
+    let sent = ada.send(json!({"to": to, "code": CODE})).await.ok();
+    let (id, by_chat) = (sent.word("challenge_id").to_owned(), sent.word("provider_message_id"));
+    world.advance(21_000).await;
+    eventually(async || (ada.balance().await == 1_000).then_some(())).await;
+    let read = ada.until(&id, |now| now["channel"] == "sms").await;
+    assert_eq!(read.word("status"), "sent", "the chat-app may still bring it");
+    let silent = Silent { ada, id, by_sms: String::new() };
+    silent.is_told("sent", "sms", 1).await;
+    // It did, and its receipt names it by the chat-app's id alone.
+    let mut told = status(&far.cloud, "delivered");
+    let only = told.pointer_mut("/entry/0/changes/0/value/statuses/0").unwrap();
+    *only = json!({"id": by_chat, "status": "delivered", "timestamp": "1767225600"});
+    far.cloud.tell(&told).await.unwrap();
+    let read = silent.ada.until(&silent.id, |now| now["status"] == "delivered").await;
+    assert_eq!((read.word("channel"), read.word("provider_message_id")), ("chatapp", by_chat));
+    assert_eq!(silent.ada.balance().await, 1_000);
 }
 
 async fn a_passcode_of_which_each_copy_failed_is_failed(world: &World, far: &Far) {

@@ -249,6 +249,13 @@ async fn a_verification_made_elsewhere_is_one(world: &World) {
     assert_eq!(ada.challenge(&id).await.ok().body, told.body, "as the GET shows it");
     ada.call("POST", &path).header("idempotency-key", "one").await.ok();
     ada.call("POST", &path).json(json!({})).await.ok();
+    // A key stands for what changed nothing, too.
+    ada.call("POST", &path).header("idempotency-key", "two").await.ok();
+    let repeat = ada.call("POST", &path).header("idempotency-key", "two").await.ok();
+    assert_eq!(repeat.headers["idempotent-replayed"], "true");
+    let other = format!("/v1/otp/{}/verified", pump(&ada, 1, 2).await.remove(0));
+    let reused = ada.call("POST", &other).header("idempotency-key", "two").await;
+    reused.problem("idempotency_key_reused");
     ada.guess(&id, "0000").await.problem("otp_already_verified");
     let events = ada.get("/v1/events?type=otp.status").await.ok();
     let verified = events.list().iter().filter(|event| event["data"]["status"] == "verified");

@@ -13,11 +13,11 @@
 //! whose message is answered, who has an active session, and else as for any channel (`inbound`).
 
 pub mod api;
+mod lines;
 mod scope;
 mod store;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ::store::{Bell, CommitError};
@@ -26,11 +26,11 @@ use cloud_api::callback::{
     self, Account, Fate as Told, Item, Message, Preference, Status, Template,
 };
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::lines::Lines;
 use self::scope::Scope;
 use self::store::{self as sql, Stored};
 use super::links;
@@ -67,10 +67,6 @@ static OF_LINKED: Portions = Portions::new(64);
 /// Callbacks of a linked business account that may wait to be taken in. Those of a busy one wait
 /// for some milliseconds.
 const MOST_WAITING: i64 = 256;
-
-/// Signers whose callbacks are taken in at the same time, beside the deployment's own: a
-/// callback may be of megabytes.
-const LINES: usize = 8;
 
 /// How much of a signer's is taken in at the same time.
 #[derive(Clone, Copy)]
@@ -133,7 +129,7 @@ async fn settles(app: &App, signer: &str, body: &[u8]) -> bool {
     let Some(cloud) = app.carriers.cloud().filter(|_| body.len() <= MOST_AT_ONCE) else {
         return false;
     };
-    let items = callback::decode(body).unwrap_or_default();
+    let items = callback::decode(body, 0).unwrap_or_default().items;
     let Ok([Item::Status(status)]) = <[Item; 1]>::try_from(items) else { return false };
     let scope = Scope::of(app, signer);
     if scope.is_strange() {
@@ -160,7 +156,7 @@ fn place(id: &CallbackId) -> [&str; 3] {
 
 /// Takes callbacks in until the process drains, those of each signer in a line beside the others'.
 pub async fn run(app: App, door: Door) {
-    let mut lines = Lines { running: FuturesUnordered::new(), served: BTreeSet::new() };
+    let mut lines = Lines::default();
     let mut last = String::new();
     while !app.is_draining() {
         match lines.beside(sql::signers_due(&app)).await {
@@ -173,8 +169,7 @@ pub async fn run(app: App, door: Door) {
                         if !signer.is_empty() {
                             last.clone_from(&signer);
                         }
-                        lines.served.insert(signer.clone());
-                        lines.running.push(serve(&app, &door, signer));
+                        lines.begin(&signer, serve(&app, &door, signer.clone()));
                     }
                 }
             }
@@ -185,39 +180,12 @@ pub async fn run(app: App, door: Door) {
         }
         tokio::select! {
             // There may be more of theirs.
-            Some(signer) = lines.running.next() => drop(lines.served.remove(&signer)),
+            Some(()) = lines.end_of_one() => {}
             () = app.db.rung(BELL) => {}
             () = app.rest(PAUSE_MS) => {}
         }
     }
-    lines.running.collect::<Vec<_>>().await;
-}
-
-/// The lines that are worked on.
-struct Lines<F> {
-    running: FuturesUnordered<F>,
-    /// Whose they are.
-    served: BTreeSet<String>,
-}
-
-impl<F: Future<Output = String>> Lines<F> {
-    /// The deployment's own always has a line.
-    fn has_room_for(&self, signer: &str) -> bool {
-        let linked = self.served.iter().filter(|served| !served.is_empty()).count();
-        !self.served.contains(signer) && (signer.is_empty() || linked < LINES)
-    }
-
-    /// Waits for something else while the lines go on. One that stood still could hold what the
-    /// other waits for: a turn at the database, for one.
-    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                Some(signer) = self.running.next() => drop(self.served.remove(&signer)),
-            }
-        }
-    }
+    while lines.end_of_one().await.is_some() {}
 }
 
 /// Takes some of a signer's in, and answers whose they were.
@@ -271,11 +239,27 @@ async fn visit(app: &App, door: &Door, stored: Stored) {
 
 /// Every item by itself.
 async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> {
-    let body = app.vault.open(&place(&stored.id), &stored.body_sealed);
-    let Some(items) = body.as_deref().and_then(callback::decode) else {
-        tracing::error!(callback = %stored.id, "a callback that cannot be read is dropped");
-        return Ok(());
-    };
+    let body = app.vault.open(&place(&stored.id), &stored.body_sealed).unwrap_or_default();
+    let (mut all, mut passed) = (Ok(()), 0);
+    loop {
+        let Some(found) = callback::decode(&body, passed) else {
+            tracing::error!(callback = %stored.id, "a callback that cannot be read is dropped");
+            return Ok(());
+        };
+        passed += found.items.len();
+        all = take_items(app, door, stored, found.items).await.and(all);
+        if !found.is_cut {
+            return all;
+        }
+    }
+}
+
+async fn take_items(
+    app: &App,
+    door: &Door,
+    stored: &Stored,
+    items: Vec<Item>,
+) -> Result<(), NotNow> {
     let sorted = Sorted::of(items);
     let mut scope = Scope::of(app, &stored.waba_id);
     if app.config.database.is_shared() && sorted.is_strange_to(&scope) {

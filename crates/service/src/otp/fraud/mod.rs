@@ -366,7 +366,8 @@ pub(super) async fn report(
             return Ok(found.unwrap_or_else(|| before.verified_at(now)));
         }
         Err(CommitError::Rejected(STALE)) => match verify::why_not(app, account, id).await? {
-            Error::AlreadyVerified => {}
+            // The key stands for what there is.
+            Error::AlreadyVerified => claim.stand_for(app, id.as_str()).await?,
             error => return Err(error),
         },
         Err(error) => return Err(error.into()),

@@ -1,5 +1,5 @@
 //! The description at the live address: without virtual handsets and mailboxes, and without the
-//! schemas that only those have.
+//! components that only those have.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 /// What only the sandbox answers.
 const SANDBOX: &str = "/v1/sandbox/";
 const TAG: &str = "Sandbox";
-const SCHEMAS: &str = "#/components/schemas/";
+const COMPONENTS: &str = "#/components/";
+/// The components that nothing but references leads to.
+const KINDS: [&str; 4] = ["schemas", "responses", "parameters", "headers"];
 
 /// What is left of a description of both.
 pub(super) fn without_sandbox(mut document: Value) -> Value {
@@ -19,8 +21,10 @@ pub(super) fn without_sandbox(mut document: Value) -> Value {
         tags.retain(|tag| tag.pointer("/name").and_then(Value::as_str) != Some(TAG));
     }
     let used = used(&document);
-    if let Some(schemas) = object(&mut document, "/components/schemas") {
-        schemas.retain(|name, _| used.contains(name));
+    for kind in KINDS {
+        if let Some(parts) = object(&mut document, &format!("/components/{kind}")) {
+            parts.retain(|name, _| used.contains(&format!("{kind}/{name}")));
+        }
     }
     document
 }
@@ -29,19 +33,18 @@ fn object<'a>(document: &'a mut Value, pointer: &str) -> Option<&'a mut Map<Stri
     document.pointer_mut(pointer).and_then(Value::as_object_mut)
 }
 
-/// The schemas that something leads to, other than each other alone.
+/// The components that something leads to, other than each other alone: `schemas/Problem`.
 fn used(document: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = Vec::new();
-    let roots = ["/paths", "/webhooks", "/components/responses", "/components/headers"];
-    for root in roots.iter().filter_map(|root| document.pointer(root)) {
+    for root in ["/paths", "/webhooks"].iter().filter_map(|root| document.pointer(root)) {
         references(root, &mut open);
     }
-    while let Some(name) = open.pop() {
-        if let Some(schema) = document.pointer(&format!("/components/schemas/{name}"))
-            && found.insert(name)
+    while let Some(place) = open.pop() {
+        if let Some(component) = document.pointer(&format!("/components/{place}"))
+            && found.insert(place)
         {
-            references(schema, &mut open);
+            references(component, &mut open);
         }
     }
     found
@@ -51,7 +54,7 @@ fn references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let to = members.get("$ref").and_then(Value::as_str);
-            found.extend(to.and_then(|to| to.strip_prefix(SCHEMAS)).map(str::to_owned));
+            found.extend(to.and_then(|to| to.strip_prefix(COMPONENTS)).map(str::to_owned));
             members.values().for_each(|member| references(member, found));
         }
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
@@ -77,12 +80,12 @@ mod tests {
             "components": { "schemas": {
                 "Shared": to("Inner"), "Inner": {},
                 "Handset": to("Screen"), "Screen": to("Handset"),
-            }},
+            }, "responses": { "Handset403": to("Inner") } },
         });
         let expected = json!({
             "paths": { "/v1/otp": { "get": to("Shared") } },
             "tags": [{ "name": "OTP" }],
-            "components": { "schemas": { "Shared": to("Inner"), "Inner": {} } },
+            "components": { "schemas": { "Shared": to("Inner"), "Inner": {} }, "responses": {} },
         });
         assert_eq!(without_sandbox(document), expected);
     }
