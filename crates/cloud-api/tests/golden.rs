@@ -101,5 +101,5 @@ fn answers_are_read_so() {
 
 #[test]
 fn callbacks_are_read_so() {
-    assert!(each("callbacks", "json", |text| callback::decode(text.as_bytes())) >= 12);
+    assert!(each("callbacks", "json", |text| callback::decode(text.as_bytes(), 0)) >= 12);
 }

@@ -252,7 +252,7 @@ async fn a_verification_made_elsewhere_is_one(world: &World) {
     // A key stands for what changed nothing, too.
     ada.call("POST", &path).header("idempotency-key", "two").await.ok();
     let repeat = ada.call("POST", &path).header("idempotency-key", "two").await.ok();
-    assert_eq!(repeat.headers["idempotent-replayed"], "true");
+    assert_eq!(repeat.head("idempotent-replayed"), "true");
     let other = format!("/v1/otp/{}/verified", pump(&ada, 1, 2).await.remove(0));
     let reused = ada.call("POST", &other).header("idempotency-key", "two").await;
     reused.problem("idempotency_key_reused");
