@@ -101,5 +101,6 @@ fn answers_are_read_so() {
 
 #[test]
 fn callbacks_are_read_so() {
-    assert!(each("callbacks", "json", |text| callback::decode(text.as_bytes(), 0)) >= 12);
+    let read = |text: &str| callback::decode(text.as_bytes(), 0).map(|read| read.items);
+    assert!(each("callbacks", "json", read) >= 12);
 }
