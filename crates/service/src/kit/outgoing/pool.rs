@@ -51,11 +51,9 @@ impl Idle {
     /// many others somebody has called once.
     fn close_longest(&mut self) {
         // The first of a place is its oldest.
-        let oldest = |(key, place): (&Key, &Vec<(Connection, Instant)>)| {
-            place.first().map(|(_, since)| (*since, key.clone()))
-        };
-        let longest = self.places.iter().filter_map(oldest).min_by_key(|(since, _)| *since);
-        let Some((_, key)) = longest else { return };
+        let oldest = self.places.iter().filter_map(|(key, place)| Some((place.first()?.1, key)));
+        let longest = oldest.min_by_key(|(since, _)| *since).map(|(_, key)| key.clone());
+        let Some(key) = longest else { return };
         if let Some(place) = self.places.get_mut(&key) {
             place.remove(0);
             self.count -= 1;
