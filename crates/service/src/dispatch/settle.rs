@@ -193,8 +193,7 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
     if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {
         return by_another(app, leg, &why, &lane).await;
     }
-    look_up_for_fallback::<O>(app, leg).await;
-    match O::after(app, &leg.message, &leg.attempt, &why) {
+    match way_after(app, leg, &why).await {
         Then::Leg { channel, category, to } => {
             next_leg(app, leg, why, Way { channel, category, to }).await
         }
@@ -205,6 +204,12 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
         }
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
     }
+}
+
+/// What follows an attempt that did not work out.
+pub async fn way_after<O: Owner>(app: &App, leg: &Leg<O>, why: &Failure) -> Then {
+    look_up_for_fallback::<O>(app, leg).await;
+    O::after(app, &leg.message, &leg.attempt, why)
 }
 
 /// Another node, or this one before it was restarted, was told the network that an SMS goes by.

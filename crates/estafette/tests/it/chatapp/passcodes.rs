@@ -31,6 +31,7 @@ stories!(
     a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it,
     a_code_that_the_chatapp_may_still_bring_outlives_the_sms_behind_it,
     a_code_that_failed_by_sms_and_then_by_chat_has_failed,
+    a_silent_chat_has_all_the_time_where_no_sms_leads,
     an_sms_that_is_refused_behind_a_silent_chat_is_told_of,
     a_passcode_of_which_each_copy_failed_is_failed,
     who_did_not_ask_for_a_code_of_unknown_fate_ends_it,
@@ -232,6 +233,32 @@ async fn an_sms_that_is_refused_behind_a_silent_chat_is_told_of(world: &World, f
     let read = silent.ada.until(&silent.id, |now| now["status"] == "delivered").await;
     assert_eq!((read.word("channel"), read.word("provider_message_id")), ("chatapp", by_chat));
     assert_eq!(silent.ada.balance().await, 1_000);
+}
+
+async fn a_silent_chat_has_all_the_time_where_no_sms_leads(world: &World, far: &Far) {
+    let routes = json!({"routes": [{"prefix": "+1", "carriers": ["main"]}]});
+    world.put(Env::Live, "/v1/admin/routes").bearer(world.staff().await).json(routes).await.ok();
+    let ada = world.live_sender("ada", 1_000).await;
+    let body = |name: &str| json!({"to": phone("0003"), "code": CODE, "reference": name});
+    let guessed = ada.send(body("guessed")).await.ok();
+    world.advance(31_000).await;
+    let failed = ada.send(body("failed")).await.ok();
+    world.advance(31_000).await;
+    for sent in [&guessed, &failed] {
+        let read = ada.challenge(sent.word("challenge_id")).await.ok();
+        assert_eq!(
+            (read.word("status"), read.word("channel")),
+            ("sent", "chatapp"),
+            "{}",
+            read.text
+        );
+    }
+    assert!(far.centre.came_to(&phone("0003")).is_empty());
+    ada.guess(guessed.word("challenge_id"), CODE).await.ok();
+    // What the chat-app says later still counts, of the last one.
+    far.cloud.tell(&status(&far.cloud, "failed")).await.unwrap();
+    let read = ada.until(failed.word("challenge_id"), |now| now["status"] == "failed").await;
+    assert_eq!(read.word("failure_reason"), "unreachable");
 }
 
 async fn a_passcode_of_which_each_copy_failed_is_failed(world: &World, far: &Far) {

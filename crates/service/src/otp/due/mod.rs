@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{
-    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, Round, State, Unwritten, carry_on,
-    write,
+    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, Round, State, Then, Unwritten,
+    carry_on, write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -157,6 +157,11 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
         {
             let why = unheard(&attempt);
             let mut leg = Leg::<Otp>::new(challenge, attempt);
+            let may_arrive = matches!(leg.attempt.state, State::Unknown | State::Accepted);
+            // No SMS leads there, and silence is no failure: the chat-app has the time that is left.
+            if may_arrive && matches!(dispatch::way_after(app, &leg, &why).await, Then::End) {
+                return postpone(app, &leg.message, leg.message.expires_at).await;
+            }
             if dispatch::over(app, &mut leg, why).await? == Next::Attempt {
                 // A carrier that hangs delays no other's.
                 carry_on(app, leg);
