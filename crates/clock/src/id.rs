@@ -3,18 +3,35 @@
 use uuid::Uuid;
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// What each byte stands for; [`NO_DIGIT`] of those that are none. Ids are read from every row.
+const VALUES: [u8; 256] = values();
+const NO_DIGIT: u8 = 0xff;
+const LENGTH: usize = 26;
+
+const fn values() -> [u8; 256] {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 32_u8 {
+        values[ALPHABET[value as usize] as usize] = value;
+        value += 1;
+    }
+    values
+}
 
 /// `prefix_` and 26 characters. The first carries 3 bits, the others 5 each.
 #[must_use]
 pub fn typeid(prefix: &str, uuid: Uuid) -> String {
-    let value = uuid.as_u128();
-    let mut text = String::with_capacity(prefix.len() + 27);
+    let mut rest = uuid.as_u128();
+    let mut digits = [b'0'; LENGTH];
+    for digit in digits.iter_mut().rev() {
+        let value = usize::try_from(rest & 31).unwrap_or(0);
+        *digit = ALPHABET.get(value).copied().unwrap_or(b'0');
+        rest >>= 5;
+    }
+    let mut text = String::with_capacity(prefix.len() + 1 + LENGTH);
     text.push_str(prefix);
     text.push('_');
-    for position in (0..26).rev() {
-        let digit = usize::try_from((value >> (position * 5)) & 31).unwrap_or(0);
-        text.push(char::from(ALPHABET.get(digit).copied().unwrap_or(b'0')));
-    }
+    text.push_str(str::from_utf8(&digits).unwrap_or_default());
     text
 }
 
@@ -22,13 +39,13 @@ pub fn typeid(prefix: &str, uuid: Uuid) -> String {
 #[must_use]
 pub fn typeid_uuid(prefix: &str, text: &str) -> Option<Uuid> {
     let digits = text.strip_prefix(prefix)?.strip_prefix('_')?;
-    if digits.len() != 26 || !digits.starts_with(['0', '1', '2', '3', '4', '5', '6', '7']) {
+    if digits.len() != LENGTH || !digits.starts_with(['0', '1', '2', '3', '4', '5', '6', '7']) {
         return None;
     }
     let mut value = 0_u128;
     for byte in digits.bytes() {
-        let digit = ALPHABET.iter().position(|known| *known == byte)?;
-        value = (value << 5) | u128::try_from(digit).ok()?;
+        let digit = VALUES.get(usize::from(byte)).copied().filter(|digit| *digit != NO_DIGIT)?;
+        value = (value << 5) | u128::from(digit);
     }
     Some(Uuid::from_u128(value))
 }
