@@ -12,7 +12,7 @@ pub mod sessions;
 pub mod templates;
 pub mod upstream;
 
-pub use messages::{Chatapp, sent_to, show as show_message};
+pub use messages::{Chatapp, sent_to, show as show_message, template_language};
 pub use sessions::Wanted;
 pub use sessions::{Prompt, hear, oldest_due, run, run_due, show as show_session, want};
 

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::digits::digit;
 use crate::kit::id::ChallengeId;
@@ -125,15 +126,7 @@ fn template(fields: &mut Fields) -> (Option<String>, Option<String>) {
         }
         good
     });
-    let language = fields.text_within("template_language", 2, 8);
-    let language = language.and_then(|text| {
-        let language = cloud_api::template::language(&text);
-        if language.is_none() {
-            let detail = "must be a language code such as fr, en or en_US";
-            fields.fault("template_language", "invalid_enum", detail);
-        }
-        language
-    });
+    let language = chatapp::template_language(fields, "template_language");
     (name, language)
 }
 

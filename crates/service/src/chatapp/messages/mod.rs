@@ -23,7 +23,8 @@ use crate::kit::id::{AccountId, AttemptId, ConsentId, MessageId};
 use crate::kit::words::words;
 
 pub use decide::Chatapp;
-pub(super) use parse::{DEFAULT_LANGUAGE, language as read_language};
+pub(super) use parse::DEFAULT_LANGUAGE;
+pub use parse::template_language;
 pub use sent::sent_to;
 pub use view::show;
 

@@ -106,7 +106,7 @@ fn check_text(fields: &mut Fields, text: &str) {
 /// The template that a request names; all its fields are read in any case.
 fn filled(fields: &mut Fields) -> Option<Filled> {
     let name = fields.text_within("template_name", 1, template::LONGEST_NAME);
-    let language = language(fields, "template_language");
+    let language = template_language(fields, "template_language");
     let params = fields.texts("template_params", MOST_PARAMS).unwrap_or_default();
     for Element { index, text } in &params {
         if text.chars().count() > LONGEST_PARAM {
@@ -125,8 +125,8 @@ fn filled(fields: &mut Fields) -> Option<Filled> {
     })
 }
 
-/// A language in the upstream's form; a fault where it is none.
-pub(in crate::chatapp) fn language(fields: &mut Fields, name: &'static str) -> Option<String> {
+/// The language of a template, in the upstream's form; a fault where it is none.
+pub fn template_language(fields: &mut Fields, name: &'static str) -> Option<String> {
     let text = fields.text_within(name, 2, 8)?;
     let language = template::language(&text);
     if language.is_none() {

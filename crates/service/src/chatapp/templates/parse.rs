@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Declared;
 use super::live::LONGEST_NAME;
 use crate::app::App;
-use crate::chatapp::messages::{DEFAULT_LANGUAGE, read_language};
+use crate::chatapp::messages::{DEFAULT_LANGUAGE, template_language};
 use crate::kit::body::Fields;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -15,7 +15,7 @@ use crate::kit::problem_code::Code;
 pub(super) fn declare(app: &App, body: &[u8]) -> Result<Declared, Problem> {
     let mut fields = Fields::read(body)?;
     let name = name(&mut fields);
-    let language = read_language(&mut fields, "language");
+    let language = template_language(&mut fields, "language");
     let words = ["UTILITY", "MARKETING", "AUTHENTICATION"];
     let category = fields.choice("category", &words).and_then(Category::of);
     let text = fields.required_within("body", 1, rules::LONGEST_BODY);
