@@ -27,6 +27,10 @@ pub(super) enum Answer {
     Count,
     /// The places of the sets that found something, from 1.
     Places,
+    /// The same of rows that are added.
+    Added,
+    /// Nothing that anybody asks.
+    Unasked,
     /// Numbers that add up to that of the sets that changed a row.
     Parts,
     /// It has no form for many: it is run for each, while the others of its sets are not.
@@ -106,7 +110,7 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
         if tail.contains('$') {
             return None;
         }
-        (format!("{head} SELECT {values} FROM {from}{tail}"), Answer::Count)
+        (format!("{head} SELECT {values} FROM {from}{tail}"), Answer::Added)
     } else {
         let at = at_top(sql, " WHERE ")?;
         let joined = match sql.split(' ').next()? {

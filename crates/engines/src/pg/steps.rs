@@ -134,6 +134,15 @@ impl Way<'_> {
             Expect::Row(_) | Expect::Rows => None,
         }
     }
+
+    /// The same of a statement that one set runs several times in a row. Rows that it adds come to
+    /// the same at once as in turn, however many are there already: of two with one key the second
+    /// is dropped, or the server refuses both.
+    fn answer_of_run(self, stmt: &Stmt) -> Option<Answer> {
+        let answer = self.answer(stmt)?;
+        let is_unasked = answer == Answer::Added && matches!(stmt.expect, Expect::Any);
+        Some(if is_unasked { Answer::Unasked } else { answer })
+    }
 }
 
 /// The texts of a group, where it has enough of them to run some together.
@@ -189,7 +198,7 @@ fn single<'t>(
         let places = (index..).take(run.len()).map(|index| Place { trial: number, index });
         index += run.len();
         let answer = run.first().filter(|stmt| !stmt.is_contended && run.len() >= TOGETHER_FROM);
-        let answer = answer.and_then(|stmt| way.answer(stmt));
+        let answer = answer.and_then(|stmt| way.answer_of_run(stmt));
         if let Some(answer) = answer.filter(|answer| *answer != Answer::Each) {
             first.extend(Step::bulk(trials, places.collect(), answer));
             continue;
@@ -333,9 +342,9 @@ impl Replies {
         let numbers = || reply.rows.iter().filter_map(|row| number(row.0.first()));
         let all = u64::try_from(at.len()).map_err(|_| Unsure)?;
         let changed = match answer {
-            Answer::Count | Answer::Each => reply.count,
+            Answer::Count | Answer::Added | Answer::Each => reply.count,
             Answer::Parts => numbers().sum(),
-            Answer::Places => all,
+            Answer::Places | Answer::Unasked => all,
         };
         // Two that change one row, or one that changes none.
         self.is_unsure |= changed != all;
@@ -344,7 +353,7 @@ impl Replies {
         for (place, at) in (1..).zip(at) {
             let count = match answer {
                 Answer::Places => u64::from(found.contains(&place)),
-                Answer::Count | Answer::Parts | Answer::Each => 1,
+                _ => 1,
             };
             self.note(*at, Ok(Reply { rows: Vec::new(), count }));
         }

@@ -21,6 +21,10 @@ const TABLES: Migration = Migration {
 const IS_FREE: Sql = Sql("SELECT id FROM orders WHERE purse = $1 AND slot = $2 /*BULK*/");
 const ORDER: Sql = Sql("INSERT INTO orders (purse, id, slot, state, note) \
      VALUES ($1, $2, $3, 'new', $4) ON CONFLICT DO NOTHING /*BULK*/");
+/// An order that is to be made, or made again if it was lost.
+const ORDER_AGAIN: Sql = Sql("INSERT INTO orders (purse, id, slot, state, note) \
+     VALUES ($1, $2, $3, 'new', $4) ON CONFLICT (purse, id) DO UPDATE SET state = 'again' \
+     WHERE orders.state = 'lost' /*BULK*/");
 const PAY: Sql = Sql("UPDATE purses SET credits = credits - $1, changes = changes + 1 \
      WHERE id = $2 AND credits >= $1 /*BULK SUM*/ AND CAST($1 AS BIGINT) >= 0");
 const MOVE: Sql = Sql("UPDATE orders SET state = $1 \
@@ -222,6 +226,29 @@ async fn a_set_with_one_text_many_times_runs_it_once() {
     // Once more: refused as a whole.
     assert_eq!(refusals(&[shop.db.commit(set).await]), [Some(TAKEN)]);
     assert_eq!(shop.words(STATES).await.len(), 30);
+}
+
+/// What nobody asks the number of is added at once, however much of it is there already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_adds_many_rows_at_once_where_some_are_there_already() {
+    let shop = Shop::open().await;
+    shop.together((0..8).map(|n| order("a", n, None)).collect()).await;
+    shop.db.commit(moved(3, "lost")).await.unwrap();
+    let rows = |ids: &mut dyn Iterator<Item = usize>| {
+        let mut set = WriteSet::of("a");
+        for n in ids {
+            set.push(ORDER_AGAIN, args!["a", format!("o{n:04}"), None::<&str>, None::<Vec<u8>>]);
+        }
+        set
+    };
+    shop.db.commit(rows(&mut (0..30))).await.unwrap();
+    assert_eq!(shop.statements().await, 1);
+    let expected = |n: usize| if n == 3 { "again" } else { "new" };
+    assert_eq!(shop.words(STATES).await, (0..30).map(expected).collect::<Vec<_>>());
+    // The same one twice: in turn.
+    shop.db.commit(rows(&mut (28..32).chain(30..34))).await.unwrap();
+    assert_eq!(shop.statements().await, 4);
+    assert_eq!(shop.words(STATES).await.len(), 34);
 }
 
 /// A late answer on a connection that is used on would be taken for that to another statement.

@@ -196,7 +196,7 @@ pub(super) const DELIVER_AGAIN: Sql = Sql("INSERT INTO webhook_deliveries (accou
      VALUES ($1, $2, $3, $4, $5, 'pending', 0, 0, 0, $6) \
      ON CONFLICT (account_id, webhook_id, delivery_id) DO UPDATE SET state = 'pending', \
      step = 0, due_at = excluded.due_at, settled_at = NULL \
-     WHERE webhook_deliveries.state IN ('failed', 'exhausted')");
+     WHERE webhook_deliveries.state IN ('failed', 'exhausted') /*BULK*/");
 
 /// A delivery that somebody wants to be tried now, whatever became of it. A wish differs from the
 /// one before it by its time, also within a millisecond: the try of that one may be under way.
