@@ -380,6 +380,10 @@ async fn the_reference_is_served(world: &World) {
             let ends: Vec<&str> = links.map(|link| link.split(')').next().unwrap()).collect();
             assert!(ends.iter().all(|end| !end.contains(".md")), "into the files: {ends:?}");
         }
+        // What the guides do is done where this service is.
+        let server = &world.config().server;
+        assert!(shown.text.contains(&server.live_url) && shown.text.contains(&server.sandbox_url));
+        assert!(!shown.text.contains("http://127.0.0.1:808"), "the addresses by default");
         let begin = shown.body["info"]["description"].as_str().unwrap();
         assert!(begin.starts_with("# First steps"), "{begin}");
         let script = world.get(env, "/docs/viewer.js").await.ok();

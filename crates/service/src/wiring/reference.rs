@@ -30,7 +30,8 @@ const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// How guides say where the reference is, for those who read them elsewhere.
 const ELSEWHERE: &str = "Endpoints and fields are in the reference at `/docs` of a running \
     service, errors in\n[errors.md](errors.md).\n\n";
-/// Where the guides say that the sandbox is: where it is by default.
+/// Where the guides say that live and the sandbox are: where they are by default.
+const LIVE: &str = "http://127.0.0.1:8080";
 const SANDBOX: &str = "http://127.0.0.1:8081";
 
 /// What stands before all endpoints.
@@ -60,14 +61,16 @@ pub(super) fn router(env: Env) -> Router<App> {
         .route("/docs/openapi.json", get(move |state| ready(described(env, state))))
 }
 
-/// The description, with the sandbox of this deployment in the first steps.
+/// The description, with the addresses of this deployment in the guides.
 fn described(env: Env, State(app): State<App>) -> Response {
     let text = document(env);
-    let sandbox = &app.config.server.sandbox_url;
-    if sandbox == SANDBOX {
+    let server = &app.config.server;
+    if server.live_url == LIVE && server.sandbox_url == SANDBOX {
         return json(text);
     }
-    json(String::from_utf8_lossy(&text).replace(SANDBOX, sandbox).into())
+    let text = String::from_utf8_lossy(&text);
+    let around = text.split(LIVE).map(|part| part.replace(SANDBOX, &server.sandbox_url));
+    json(around.collect::<Vec<_>>().join(&server.live_url).into())
 }
 
 async fn viewer() -> Response {
