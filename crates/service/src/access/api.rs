@@ -40,7 +40,11 @@ impl From<Error> for Problem {
             Error::InvalidLogin => Code::InvalidLogin.into(),
             Error::TooManyLogins { wait_s } => Self::new(Code::TooManyLogins).retry_after_s(wait_s),
             Error::InvalidEmail => item("/email", "invalid_email", "must be an email address"),
-            Error::EmailTaken => item("/email", "invalid_email", "is already registered"),
+            Error::EmailTaken => item(
+                "/email",
+                "invalid_email",
+                "is already registered: log in with `POST /v1/auth/login`, or give another one",
+            ),
             Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
             Error::NewPassword(fault) => item("/new", fault.code(), &fault.to_string()),
             Error::NoSuchKey | Error::NoSuchPerson | Error::NoSuchStaff | Error::NoSuchSession => {

@@ -275,8 +275,19 @@ fn needs_one_of(accepted: &[Scope], scopes: u16) -> Result<(), Problem> {
     Err(Problem::new(Code::InsufficientScope).detail(detail))
 }
 
+/// A text that cannot be a key of anybody.
+fn malformed(text: &str) -> Problem {
+    Problem::new(Code::InvalidApiKey).detail(if token::has_form(text) {
+        "This is a token, not an API key. `POST /v1/api-keys` makes a key, with a portal token as \
+         a `Bearer`."
+    } else {
+        "A part of the key is missing or mistyped. Copy it again, or make another one with \
+         `POST /v1/api-keys`."
+    })
+}
+
 async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
-    let env = key::check(text).map_err(|_| Code::InvalidApiKey)?;
+    let env = key::check(text).map_err(|_| malformed(text))?;
     if env != app.env {
         let server = &app.config.server;
         let home = if env == Env::Live { &server.live_url } else { &server.sandbox_url };

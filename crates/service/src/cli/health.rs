@@ -48,7 +48,9 @@ pub(super) async fn run(
     } else {
         "not well"
     };
-    output.answer(&json!({ "ok": is_well }), || format!("{address}/{path}: {verdict}"))?;
+    let asked = format!("{address}/{path}");
+    let told = json!({ "ok": is_well, "address": asked, "verdict": verdict });
+    output.answer(&told, || format!("{asked}: {verdict}"))?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

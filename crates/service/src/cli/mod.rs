@@ -111,6 +111,10 @@ async fn dispatch(
             output.hint(&format!("warning: {}", unread(name)));
         }
     }
+    // These need no settings, but a file that is named is one that is there.
+    if file.is_some() && matches!(command, Command::Playground(_) | Command::Openapi) {
+        config::load(file.as_deref(), environment.iter().cloned(), flags.clone())?;
+    }
     let load = || config::load(file.as_deref(), environment.into_iter(), flags);
     match command {
         Command::Playground(args) => return playground::run(&args, output).await,

@@ -136,7 +136,11 @@ pub fn strangers(environment: &[(String, String)]) -> Vec<&str> {
 /// In any case: names of variables differ by it, which few know of.
 fn is_strange(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    upper.starts_with(LIKE_PREFIX)
+    // One letter too many or two that changed places still mean us.
+    let is_like = |head: &str| strsim::osa_distance(head, LIKE_PREFIX) <= 2;
+    let is_meant = upper.starts_with(LIKE_PREFIX)
+        || upper.split_once("__").is_some_and(|(head, _)| is_like(head));
+    is_meant
         && !name.starts_with(PREFIX)
         && !FOREIGN.iter().any(|foreign| upper.starts_with(foreign))
 }

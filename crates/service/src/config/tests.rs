@@ -423,6 +423,13 @@ fn a_fault_says_what_would_be_right_and_in_which_line() {
     assert!(text.contains("unknown option \"pool\"") && !text.contains("hush"), "{text}");
     let text = fault(from_environment(&[("ESTAFETTE__OTP_VALIDITY_S", "60")]));
     assert!(text.ends_with("did you mean ESTAFETTE__OTP__VALIDITY_S?"), "{text}");
+    let slips =
+        ["ESTAFFETTE__OTP__VALIDITY_S", "ESTAFETE__DATA_DIR", "estafette_x", "ESTAFETTE__X"];
+    let given = slips.map(|name| (name.to_owned(), String::new()));
+    let others =
+        ["ESTATE__X", "PATH", "ESTAFETTE_TEST_X"].map(|name| (name.to_owned(), String::new()));
+    assert_eq!(strangers(&given), slips[..3], "the last is a setting that there is not");
+    assert!(strangers(&others).is_empty());
     let text = fault(from_environment(&[("ESTAFETTE__", "1")]));
     assert_eq!(text, "the environment variable ESTAFETTE__ names no setting");
 }

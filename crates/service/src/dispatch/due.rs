@@ -26,6 +26,9 @@ const BATCH: usize = 256;
 const LEASES: i64 = 256;
 /// Attempts looked at at the same time.
 const PARALLEL: usize = 32;
+/// How long what was on its way when its process ended waits before it goes out again, at most,
+/// milliseconds: a service that starts again takes its work up within five seconds.
+const STRANDED_MS: i64 = 3_000;
 
 /// Does due work until the process drains.
 pub async fn watch(app: App, owners: &'static [Entry]) {
@@ -146,7 +149,10 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         // The node that was sending it is gone: maybe it went out.
         State::Sending => {
             settle(app, &mut leg, News::Unknown).await?;
-            take_in_overtaken::<O>(app, &leg.attempt).await.map(drop)
+            if take_in_overtaken::<O>(app, &leg.attempt).await? {
+                return Ok(());
+            }
+            hurry(app, &leg).await
         }
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
         // Written by a program before this one.
@@ -168,6 +174,17 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
             let until = state.is_undecided().then_some(attempt.silent_at::<O>());
             rest(app, attempt, until).await
         }
+    }
+}
+
+/// What goes out again after an answer that was lost need not wait for that answer for long: the
+/// connection ended with its process.
+async fn hurry<O: Owner>(app: &App, leg: &Leg<O>) -> Result<(), Unwritten> {
+    match O::unknown(app, &leg.message, &leg.attempt) {
+        Unsure::Again { after_ms } if after_ms > STRANDED_MS => {
+            rest(app, &leg.attempt, Some(app.now() + STRANDED_MS)).await
+        }
+        _ => Ok(()),
     }
 }
 

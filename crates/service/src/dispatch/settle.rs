@@ -206,6 +206,12 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
     }
 }
 
+/// Whether a carrier has it, or may have it, and nobody said what became of it.
+#[must_use]
+pub const fn may_arrive(attempt: &Attempt) -> bool {
+    matches!(attempt.state, State::Unknown | State::Accepted)
+}
+
 /// What follows an attempt that did not work out.
 pub async fn way_after<O: Owner>(app: &App, leg: &Leg<O>, why: &Failure) -> Then {
     look_up_for_fallback::<O>(app, leg).await;
@@ -340,6 +346,12 @@ async fn follow<O: Owner>(
             leg.message = message;
             leg.attempt = next;
             Ok(Next::Attempt)
+        }
+        // Silence is no failure: what may still arrive stands, where nothing else can be paid for.
+        Err(CommitError::Rejected(credits::INSUFFICIENT))
+            if why.state == State::Lapsed && may_arrive(&leg.attempt) =>
+        {
+            Ok(Next::Nothing(Carried::Stands))
         }
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => end(app, leg, why, true).await,
         // The message went on otherwise meanwhile, perhaps with what this attempt brought: that

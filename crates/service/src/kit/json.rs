@@ -90,6 +90,13 @@ pub fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
+/// The same as it was written.
+#[must_use]
+pub fn unescaped(name: &str) -> String {
+    // RFC 6901 §4: the other way round, `~01` would be a slash.
+    name.replace("~1", "/").replace("~0", "~")
+}
+
 struct Count {
     left: usize,
     excess: Option<Excess>,
@@ -219,6 +226,13 @@ mod tests {
         match read(text.as_bytes()).unwrap_err() {
             Fault::TooMany { pointer, bound } => (pointer, bound),
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_pointer_reads_as_it_was_written() {
+        for name in ["to", "a/b", "~", "~1", "~01", "/~/"] {
+            assert_eq!(unescaped(&escaped(name)), name);
         }
     }
 

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::item_code::ItemCode;
+use super::json::unescaped;
 use super::problem_code::Code;
 
 /// A commit refused with this raced with the same request under the same `Idempotency-Key`.
@@ -27,8 +28,7 @@ pub struct Item {
     /// What is wrong, for programs.
     #[schema(value_type = ItemCode)]
     pub code: &'static str,
-    /// What is wrong, for people. It is kept as what follows on the name of the place, and shown as
-    /// a sentence.
+    /// What is wrong, in a sentence for people.
     #[serde(serialize_with = "as_sentence")]
     pub detail: String,
 }
@@ -69,7 +69,7 @@ impl Item {
             (Some(name), _) => format!("the query parameter `{name}` "),
             (_, Some(name)) => format!("the header `{name}` "),
             _ if pointer.is_empty() => String::new(),
-            _ => format!("the field `{}` ", pointer.trim_start_matches('/')),
+            _ => format!("the field `{}` ", unescaped(pointer.trim_start_matches('/'))),
         };
         sentence(&format!("{place}{detail}"))
     }

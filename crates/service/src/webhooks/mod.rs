@@ -210,12 +210,9 @@ pub struct Change {
 pub async fn vet(app: &App, place: &outgoing::Destination) -> Result<(), Error> {
     let patience = std::time::Duration::from_millis(LOOK_UP_MS);
     match tokio::time::timeout(patience, app.outgoing.of(app.env).vet(place)).await {
-        Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => Err(Error::NotAllowed(
-            "the host is not public; use one that has public addresses only, or let the operator \
-             name its network in webhooks.allow_networks, such as [\"127.0.0.0/8\", \"::1/128\"] \
-             for this machine"
-                .to_owned(),
-        )),
+        Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => {
+            Err(Error::NotAllowed(format!("the host is not public; {}", place.way_out())))
+        }
         _ => Ok(()),
     }
 }

@@ -68,9 +68,13 @@ fn described(env: Env, State(app): State<App>) -> Response {
     if server.live_url == LIVE && server.sandbox_url == SANDBOX {
         return json(text);
     }
-    let text = String::from_utf8_lossy(&text);
-    let around = text.split(LIVE).map(|part| part.replace(SANDBOX, &server.sandbox_url));
-    json(around.collect::<Vec<_>>().join(&server.live_url).into())
+    json(placed(&String::from_utf8_lossy(&text), &server.live_url, &server.sandbox_url).into())
+}
+
+/// With these addresses instead of those by default, each of which may be the other's default.
+fn placed(text: &str, live: &str, sandbox: &str) -> String {
+    let around: Vec<String> = text.split(LIVE).map(|part| part.replace(SANDBOX, sandbox)).collect();
+    around.join(live)
 }
 
 async fn viewer() -> Response {
@@ -174,7 +178,17 @@ fn shown_at(target: &str, here: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GUIDES, relinked, without_title};
+    use super::{GUIDES, LIVE, SANDBOX, placed, relinked, without_title};
+
+    #[test]
+    fn guides_name_the_addresses_of_this_deployment() {
+        let text = format!("L={LIVE} S={SANDBOX}/docs");
+        assert_eq!(
+            placed(&text, "https://a.example", "https://b.example:1"),
+            "L=https://a.example S=https://b.example:1/docs"
+        );
+        assert_eq!(placed(&text, SANDBOX, LIVE), format!("L={SANDBOX} S={LIVE}/docs"));
+    }
 
     #[test]
     fn links_between_files_are_links_between_tags() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use clock::Clock;
+use clock::{Clock, HOUR};
 use store::Db;
 use tokio::time::{Instant, timeout};
 
@@ -247,6 +247,11 @@ async fn time(db: &Db, clock: &Clock) -> Finding {
             let remedy = "set it right or, if it is, run `estafette clock --confirm`; until then \
                           nothing old is deleted";
             Finding::warning("time", found, remedy)
+        }
+        // From when on the alert of docs/alerts.yml tells of it.
+        Ok(judged) if judged.ahead_ms() <= -HOUR => {
+            let found = format!("{} s behind what is written", -judged.ahead_ms() / 1_000);
+            Finding::warning("time", found, "set the clock right: nothing comes due until then")
         }
         Ok(judged) => Finding::fine("time", format!("{}, trusted", judged.clock)),
         Err(error) => Finding::fault("time", error.to_string(), "bring the schema up to date"),

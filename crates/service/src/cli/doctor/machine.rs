@@ -71,7 +71,8 @@ fn directory(config: &Config) -> Finding {
             None => Finding::warning(about, format!("{at} {}", why.words()), why.remedy()),
         },
         Folder::Usable if is_open_to_others(folder) => {
-            let found = format!("{at} can be read by every user of this machine");
+            let may = if is_writable_by_others(folder) { "changed" } else { "read" };
+            let found = format!("{at} can be {may} by every user of this machine");
             Finding::warning(about, found, format!("chmod 700 {at}"))
         }
         Folder::Usable => Finding::fine(about, at.to_string()),
@@ -106,6 +107,17 @@ fn needed(config: &Config) -> impl Iterator<Item = PathBuf> {
 pub(super) fn is_open_to_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
+}
+
+#[cfg(unix)]
+fn is_writable_by_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_writable_by_others(_path: &Path) -> bool {
+    false
 }
 
 #[cfg(not(unix))]

@@ -141,7 +141,7 @@ fn of_file(why: &str) -> &'static str {
     let is = |word: &str| why.contains(word);
     if is("not a database") || is("malformed") {
         RESTORE
-    } else if is("full") {
+    } else if is("full") || is("No space left") || is("quota") {
         "make room on its disk"
     } else if is("Read-only") || is("readonly") {
         WRITABLE

@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use hyper::http::uri::PathAndQuery;
 use url::{Host, Url};
 
+use super::address::{Verdict, judge};
+
 /// Longest URL, characters.
 pub const LONGEST: usize = 2_048;
 
@@ -60,6 +62,30 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 impl Destination {
+    /// What to do where it may not be called.
+    #[must_use]
+    pub fn way_out(&self) -> &'static str {
+        // What a name leads to is not told.
+        let ip = match self.host {
+            Host::Domain(_) => None,
+            Host::Ipv4(ip) => Some(IpAddr::V4(ip)),
+            Host::Ipv6(ip) => Some(IpAddr::V6(ip)),
+        };
+        match ip {
+            Some(ip) if matches!(judge(ip, &[]), Verdict::Never(_)) => {
+                "use one that has public addresses only: no setting opens this one"
+            }
+            Some(ip) if ip.is_loopback() => {
+                "use one that has public addresses only, or let the operator set \
+                 webhooks.allow_networks = [\"127.0.0.0/8\", \"::1/128\"]"
+            }
+            _ => {
+                "use one that has public addresses only, or let the operator name its network in \
+                 webhooks.allow_networks"
+            }
+        }
+    }
+
     /// Reads a URL. `allow_http` (development) takes plain http, too.
     ///
     /// # Errors

@@ -136,15 +136,15 @@ impl Vault {
     /// # Errors
     /// [`KeyError::Malformed`].
     pub fn learn(&self, text: &str) -> Result<(), KeyError> {
-        let learned = self.ring().with(Ring::read(text)?);
-        self.put(learned);
+        let given = Ring::read(text)?;
+        self.change(|ring| ring.with(given));
         Ok(())
     }
 
     /// Adds the keys of another vault, such as what a file has now.
     pub fn learn_from(&self, other: &Self) {
-        let learned = self.ring().with((*other.ring()).clone());
-        self.put(learned);
+        let given = (*other.ring()).clone();
+        self.change(|ring| ring.with(given));
     }
 
     /// Makes a new key, the first in the file, and learns it.
@@ -177,8 +177,9 @@ impl Vault {
     /// # Errors
     /// [`KeyError::Missing`], [`KeyError::Changed`]: then nothing changes.
     pub fn follow(&self, rows: &[KeyRow]) -> Result<Vec<String>, KeyError> {
-        let (followed, made_up) = self.ring().following(rows)?;
-        self.put(followed);
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let (followed, made_up) = ring.following(rows)?;
+        *ring = Arc::new(followed);
         Ok(made_up)
     }
 
@@ -192,8 +193,10 @@ impl Vault {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put(&self, ring: Ring) {
-        *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+    /// In one step: of two that learn at the same time neither forgets what the other learned.
+    fn change(&self, to: impl FnOnce(&Ring) -> Ring) {
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        *ring = Arc::new(to(&ring));
     }
 
     /// The keyed hash under which a code is checked, bound to its account and challenge.

@@ -15,6 +15,7 @@ use crate::app::{App, BillingMode, Env, Settings, Standing};
 use crate::credits;
 use crate::kit::body::{Fields, whole};
 use crate::kit::id::{AccountId, UserId};
+use crate::kit::json::escaped;
 use crate::kit::msisdn;
 use crate::kit::page::{Page, Since};
 use crate::kit::secret::Secret;
@@ -159,7 +160,7 @@ impl SettingsPatch {
         };
         if strict {
             for name in map.keys() {
-                let name = name.replace('~', "~0").replace('/', "~1");
+                let name = escaped(name);
                 let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
                              countries, default_sender, otp_fraud_allow";
                 fields.fault(&format!("settings/{name}"), "unknown_field", known);

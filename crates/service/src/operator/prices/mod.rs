@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::credits::prices::{CATEGORIES, CHANNELS, Price, categories_of, is_country, new_id};
 use crate::kit::body::whole;
+use crate::kit::json::escaped;
 use crate::kit::problem::Item;
 use crate::kit::words::one_of;
 
@@ -122,7 +123,7 @@ impl Reader<'_> {
     }
 
     fn fault(&mut self, name: &str, code: &'static str, detail: impl Into<String>) {
-        let name = name.replace('~', "~0").replace('/', "~1");
+        let name = escaped(name);
         self.faults.push(Item::at(&format!("{}/{name}", self.pointer), code, detail));
     }
 

@@ -157,14 +157,18 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
         {
             let why = unheard(&attempt);
             let mut leg = Leg::<Otp>::new(challenge, attempt);
-            let may_arrive = matches!(leg.attempt.state, State::Unknown | State::Accepted);
-            // No SMS leads there, and silence is no failure: the chat-app has the time that is left.
+            let may_arrive = dispatch::may_arrive(&leg.attempt);
+            // No SMS leads there, and silence is no failure: the chat-app has the rest of the time.
             if may_arrive && matches!(dispatch::way_after(app, &leg, &why).await, Then::End) {
                 return postpone(app, &leg.message, leg.message.expires_at).await;
             }
-            if dispatch::over(app, &mut leg, why).await? == Next::Attempt {
+            match dispatch::over(app, &mut leg, why).await? {
                 // A carrier that hangs delays no other's.
-                carry_on(app, leg);
+                Next::Attempt => carry_on(app, leg),
+                Next::Nothing(_) if may_arrive && dispatch::may_arrive(&leg.attempt) => {
+                    return postpone(app, &leg.message, leg.message.expires_at).await;
+                }
+                Next::Nothing(_) => {}
             }
             Ok(())
         }

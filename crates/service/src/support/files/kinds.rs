@@ -64,7 +64,8 @@ impl FileKind {
             Self::Webp => bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"),
         };
         let Some(kind) = Self::ALL.into_iter().find(begins) else {
-            return Err("is not a PDF, JPG, PNG, GIF or WEBP");
+            let is_empty = bytes.is_empty();
+            return Err(if is_empty { "is empty" } else { "is not a PDF, JPG, PNG, GIF or WEBP" });
         };
         let end = match kind {
             Self::Pdf => pdf(bytes),
