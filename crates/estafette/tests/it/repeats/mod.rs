@@ -13,7 +13,7 @@ use crate::emails::noticing::{unused_proofs, writing};
 use crate::on_every_engine;
 use crate::support::files::png;
 use crate::world::tenant::{PASSWORD, Tenant, phone};
-use crate::world::{Answer, Call, World};
+use crate::world::{Answer, Call, World, eventually};
 
 on_every_engine!(
     every_post_honours_its_key with writing,
@@ -125,6 +125,12 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
     found
 }
 
+async fn on_the_way(world: &World) -> i64 {
+    let sql = Sql("SELECT COUNT(*) FROM attempts WHERE state IN ('queued', 'sending')");
+    let count: Option<(i64,)> = world.app(Env::Sandbox).await.db.row(sql, args![]).await.unwrap();
+    count.unwrap().0
+}
+
 async fn every_post_honours_its_key(world: &World) {
     let proofs = unused_proofs(world, "zoe").await;
     let ada = world.account("ada").await;
@@ -144,6 +150,8 @@ async fn every_post_honours_its_key(world: &World) {
         assert_eq!(first.status, 200, "{}: {}", row.route, first.text);
         assert_eq!(first.head("idempotent-replayed"), "", "{}", row.route);
         world.settle().await;
+        // What its queue takes out comes after the answer.
+        eventually(async || (on_the_way(world).await == 0).then_some(())).await;
         let before = rows(world).await;
         let again = row.call(world, &key, false).await;
         assert_eq!(again.status, 200, "{}: {}", row.route, again.text);
