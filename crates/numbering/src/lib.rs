@@ -1,6 +1,6 @@
 //! The numbering plans of the world, as a table: which country a number is of, which type, and how
 //! it is written at home. They are those of libphonenumber (Apache-2.0, The Libphonenumber Authors),
-//! of the version in `VERSION`; `scripts/numbering` makes the table of its metadata.
+//! of the version in `VERSION.json`; `scripts/numbering` makes the table of its metadata.
 
 mod digits;
 mod plans;

@@ -71,15 +71,16 @@ impl<'a> Plans<'a> {
     /// The parts of a file. `None` when it is of another form, or not as long as it says.
     pub(crate) const fn of(file: &'a [u8]) -> Option<Self> {
         let Some((head, rest)) = file.split_first_chunk::<HEAD>() else { return None };
-        let [b'P', b'L', b'A', b'N', a, b, c, d, e, f, g, h, i, j, k, l] = *head else {
+        let ([[b'P', b'L'], [b'A', b'N'], counts @ .., root], []) = head.as_chunks::<2>() else {
             return None;
         };
-        let Some((regions, rest)) = entries(rest, [a, b], REGION) else { return None };
-        let Some((codes, rest)) = entries(rest, [c, d], CODE) else { return None };
-        let Some((verdicts, rest)) = entries(rest, [e, f], VERDICT) else { return None };
-        let Some((rewritings, rest)) = entries(rest, [g, h], REWRITING) else { return None };
-        let Some((states, [])) = entries(rest, [i, j], 2 * STATE) else { return None };
-        let root = u16::from_le_bytes([k, l]);
+        let [regions, codes, verdicts, rewritings, states] = counts else { return None };
+        let Some((regions, rest)) = entries(rest, *regions, REGION) else { return None };
+        let Some((codes, rest)) = entries(rest, *codes, CODE) else { return None };
+        let Some((verdicts, rest)) = entries(rest, *verdicts, VERDICT) else { return None };
+        let Some((rewritings, rest)) = entries(rest, *rewritings, REWRITING) else { return None };
+        let Some((states, [])) = entries(rest, *states, 2 * STATE) else { return None };
+        let root = u16::from_le_bytes(*root);
         Some(Self { regions, codes, verdicts, rewritings, states, root })
     }
 
@@ -87,9 +88,6 @@ impl<'a> Plans<'a> {
     pub(crate) fn read(&self, text: &str) -> Option<Number> {
         let (place, national) = self.split(text)?;
         let code = self.code(place)?;
-        if national.len() < SHORTEST {
-            return None;
-        }
         let stands = Digits::of(&[national]);
         let national = match self.rewritten(code.prefix, national) {
             Some(parts) => {
@@ -122,7 +120,7 @@ impl<'a> Plans<'a> {
 
     /// [`Number::code`].
     pub(crate) fn code_of(&self, number: &Number) -> u16 {
-        self.code(number.place).map_or(0, |code| code.code)
+        self.code(number.place).map_or(0, |code| code.number)
     }
 
     /// [`Number::at_home`].
@@ -140,7 +138,7 @@ impl<'a> Plans<'a> {
         let place = places.into_iter().find(is_it)?;
         let codes = 0..u16::try_from(self.codes.len() / CODE).unwrap_or(0);
         let mut codes = codes.filter_map(|of| self.code(of));
-        codes.find(|code| code.has(place)).map(|code| code.code)
+        codes.find(|code| code.has(place)).map(|code| code.number)
     }
 
     /// The place of a country code, and the digits after it.
@@ -152,14 +150,22 @@ impl<'a> Plans<'a> {
         (1..=LONGEST_CODE).find_map(|length| {
             let (code, national) = digits.split_at_checked(length)?;
             let place = self.walk(self.root, code).checked_sub(1)?;
-            Some((place, national))
+            Some((place, national)).filter(|_| national.len() >= SHORTEST)
         })
     }
 
     /// What the state says to which these digits lead.
     fn walk(&self, start: u16, digits: &[u8]) -> u16 {
-        let step = |state, digit: &u8| self.cell(state, 1 + usize::from(digit.wrapping_sub(b'0')));
-        self.cell(digits.iter().fold(start, step), 0)
+        let mut state = start;
+        for digit in digits {
+            let next = self.cell(state, 1 + usize::from(digit.wrapping_sub(b'0')));
+            // No other digit leads away, either: there are no loops but those of one state.
+            if next == state {
+                break;
+            }
+            state = next;
+        }
+        self.cell(state, 0)
     }
 
     fn cell(&self, state: u16, column: usize) -> u16 {
@@ -193,16 +199,20 @@ impl<'a> Plans<'a> {
     }
 
     fn code(&self, place: u16) -> Option<Code> {
-        let [a, b, c, d, e, f, lengths @ .., g, h, i, j, k, l]: [u8; CODE] =
-            *entry(self.codes, place)?;
+        let fields: &[u8; CODE] = entry(self.codes, place)?;
+        let ([number, first_region, regions, low, high, judge, prefix, home], []) =
+            fields.as_chunks::<2>()
+        else {
+            return None;
+        };
         Some(Code {
-            code: u16::from_le_bytes([a, b]),
-            first_region: u16::from_le_bytes([c, d]),
-            regions: u16::from_le_bytes([e, f]),
-            lengths: u32::from_le_bytes(lengths),
-            judge: u16::from_le_bytes([g, h]),
-            prefix: u16::from_le_bytes([i, j]),
-            home: u16::from_le_bytes([k, l]),
+            number: u16::from_le_bytes(*number),
+            first_region: u16::from_le_bytes(*first_region),
+            regions: u16::from_le_bytes(*regions),
+            lengths: u32::from_le_bytes([low[0], low[1], high[0], high[1]]),
+            judge: u16::from_le_bytes(*judge),
+            prefix: u16::from_le_bytes(*prefix),
+            home: u16::from_le_bytes(*home),
         })
     }
 
@@ -215,7 +225,7 @@ impl<'a> Plans<'a> {
 /// What belongs to a country code.
 #[derive(Debug)]
 struct Code {
-    code: u16,
+    number: u16,
     first_region: u16,
     regions: u16,
     lengths: u32,
@@ -254,3 +264,6 @@ fn filled(text: &[u8]) -> &[u8] {
     let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     text.get(..length).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;
