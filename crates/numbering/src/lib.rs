@@ -1,6 +1,15 @@
 //! The numbering plans of the world, as a table: which country a number is of, which type, and how
-//! it is written at home. They are those of libphonenumber (Apache-2.0, The Libphonenumber Authors),
-//! of the version in `VERSION.json`; `scripts/numbering` makes the table of its metadata.
+//! it is written at home. They are those of libphonenumber (The Libphonenumber Authors, Apache-2.0)
+//! in the version of `VERSION.json`; `scripts/numbering` makes the table of its metadata.
+//!
+//! ```
+//! use numbering::{Number, NumberType};
+//!
+//! let number = Number::read("+4402079460018").unwrap();
+//! assert_eq!((number.national(), number.at_home().as_str()), ("2079460018", "02079460018"));
+//! let verdict = number.judge();
+//! assert_eq!((verdict.region, verdict.kind), (Some("GB"), NumberType::FixedLine));
+//! ```
 
 mod digits;
 mod plans;

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | head | `PLAN`, how many entries each of the five parts below has, the root: `u16` each |
 //! | regions | ISO 3166 code or `001`, filled up to 4 bytes; the main one of a country code first |
-//! | codes | country code, its first region, how many it has: `u16`; lengths, as bits: `u32`; three states: `u16` |
+//! | codes | country code, first region, how many: `u16`; lengths: `u32`; three states: `u16` |
 //! | verdicts | which of the code's regions, from 1 (0: none); type, and [`VIABLE`] |
-//! | rewritings | 4 bytes of digits in front, 4 of digits put between, then three places and a zero |
+//! | rewritings | 4 bytes of digits in front, 4 of digits put between, three places, a zero |
 //! | states | what is said where the number ends, then the state that each digit leads to: `u16` |
 //!
 //! From the root the digits of a country code lead to its place, from 1. From the three states of a
@@ -228,6 +228,7 @@ struct Code {
     number: u16,
     first_region: u16,
     regions: u16,
+    /// As bits: how long a number may be that lost what is in front of it.
     lengths: u32,
     judge: u16,
     prefix: u16,
@@ -235,7 +236,7 @@ struct Code {
 }
 
 impl Code {
-    /// Whether a number may be so long which lost what is in front of it. One that is too long may:
+    /// Whether a number that lost what is in front of it may be so long. One that is too long may:
     /// it is refused for that.
     fn allows(&self, length: usize) -> bool {
         let lengths =
