@@ -95,9 +95,9 @@ pub struct Number {
 }
 
 impl Number {
-    /// Reads `+` and digits. What is dialled in front at home does not count, as in
-    /// `+44 020 7946 0018`, unless the plan has the number with it. `None` where no country has the
-    /// code, and where fewer than 2 or more than 17 digits follow it.
+    /// Reads `+` and digits, as the library does: what is dialled in front at home is taken off, as
+    /// in `+44 020 7946 0018`, unless the plan has the number only with it. `None` where no country
+    /// has the code, and where fewer than 2 or more than 17 digits follow it.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         PLANS.read(text)

@@ -45,7 +45,8 @@ pub(crate) struct Plans<'a> {
     codes: &'a [u8],
     verdicts: &'a [u8],
     rewritings: &'a [u8],
-    states: &'a [u8],
+    /// In cells, [`STATE`] of them each.
+    states: &'a [[u8; 2]],
     root: u16,
 }
 
@@ -80,6 +81,7 @@ impl<'a> Plans<'a> {
         let Some((verdicts, rest)) = entries(rest, *verdicts, VERDICT) else { return None };
         let Some((rewritings, rest)) = entries(rest, *rewritings, REWRITING) else { return None };
         let Some((states, [])) = entries(rest, *states, 2 * STATE) else { return None };
+        let (states, _) = states.as_chunks();
         let root = u16::from_le_bytes(*root);
         Some(Self { regions, codes, verdicts, rewritings, states, root })
     }
@@ -169,9 +171,8 @@ impl<'a> Plans<'a> {
     }
 
     fn cell(&self, state: u16, column: usize) -> u16 {
-        let at = 2 * (STATE * usize::from(state) + column);
-        let bytes = self.states.get(at..).and_then(<[u8]>::first_chunk);
-        bytes.map_or(0, |bytes| u16::from_le_bytes(*bytes))
+        let cell = self.states.get(STATE * usize::from(state) + column);
+        cell.map_or(0, |bytes| u16::from_le_bytes(*bytes))
     }
 
     /// The region's place within those of its code, from 1, and the type's number.

@@ -16,7 +16,7 @@ const NUMBERS: &[&str] = &[
     "+99999999999999999999",
 ];
 
-fn count(part: &[u8], size: usize) -> u16 {
+fn count<T>(part: &[T], size: usize) -> u16 {
     u16::try_from(part.len() / size).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn said(plans: &Plans, from: impl Iterator<Item = u16>) -> HashSet<u16> {
 fn every_entry_is_used_and_none_is_missing() {
     let plans = Plans::of(FILE).unwrap();
     let codes: Vec<_> = (0..count(plans.codes, CODE)).filter_map(|at| plans.code(at)).collect();
-    let states = count(plans.states, 2 * STATE);
+    let states = count(plans.states, STATE);
     let starts = codes.iter().flat_map(|code| [code.judge, code.prefix, code.home]);
     let every: HashSet<u16> =
         starts.chain([plans.root]).flat_map(|state| reached(&plans, state)).collect();
@@ -62,7 +62,7 @@ fn every_entry_is_used_and_none_is_missing() {
 #[test]
 fn a_state_leads_to_itself_with_all_digits_or_with_none() {
     let plans = Plans::of(FILE).unwrap();
-    for state in 0..count(plans.states, 2 * STATE) {
+    for state in 0..count(plans.states, STATE) {
         let same = (1..STATE).filter(|column| plans.cell(state, *column) == state).count();
         assert!(same == 0 || same == STATE - 1, "state {state}");
     }

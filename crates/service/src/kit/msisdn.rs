@@ -49,8 +49,11 @@ pub struct Numbering {
 /// Asks the numbering plans of `+` and digits. `None` when that cannot be read as a number at all.
 #[must_use]
 pub fn look_up(text: &str) -> Option<Numbering> {
-    let number = Number::read(text)?;
-    let verdict = number.judge();
+    // What is valid as it stands is taken as it stands: `Number::read` takes the 8 off Belarus'
+    // premium numbers +375 8 10…, and leaves none, or another.
+    let stands = Number::as_it_stands(text).map(|number| (number, number.judge()));
+    let read = || Number::read(text).map(|number| (number, number.judge()));
+    let (number, verdict) = stands.filter(|(_, verdict)| verdict.is_valid()).or_else(read)?;
     Some(Numbering {
         e164: number.e164(),
         valid: verdict.is_valid(),
@@ -202,6 +205,14 @@ mod tests {
         }
         assert_eq!(Msisdn::parse("+22890112345").unwrap().country(), "TG");
         assert_eq!(Msisdn::stored("+22890112345".to_owned()).country(), "TG");
+    }
+
+    #[test]
+    fn a_number_that_is_valid_as_it_stands_stays_as_it_stands() {
+        for text in ["+3758105910562", "+81003768112000000"] {
+            assert_eq!(Msisdn::parse(text).unwrap().e164(), text);
+            assert_eq!(Msisdn::parse_for_passcode(text), Err(Invalid::NotAPerson), "{text}");
+        }
     }
 
     #[test]
