@@ -1,7 +1,7 @@
 """Mends what cargo-cyclonedx wrote: usage: sbom.py IN OUT.
 
 No path of the machine that built it, the same text for the same source, and the parts that are no
-crates: the viewer of the API reference.
+crates: the viewer of the API reference, and the numbering plans.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VIEWER = ROOT / "crates" / "service" / "viewer" / "VERSION.json"
+PLANS = ROOT / "crates" / "numbering" / "VERSION.json"
 
 
 def moment():
@@ -26,23 +27,30 @@ def moment():
 
 def parts_beside_crates():
     """What is in the program and no crate."""
-    if not VIEWER.exists():
+    viewer = part(VIEWER, "npm", "The viewer of the API reference")
+    plans = part(PLANS, "pypi", "libphonenumber's metadata, which the numbering plans are made of")
+    return [*viewer, *plans]
+
+
+def part(path, registry, description):
+    """What a VERSION.json names, if there is one."""
+    if not path.exists():
         return []
-    viewer = json.loads(VIEWER.read_text())
-    name, version = viewer["package"], viewer["version"]
-    return [
-        {
-            "type": "library",
-            "bom-ref": f"pkg:npm/{name}@{version}",
-            "name": name,
-            "version": version,
-            "description": "The viewer of the API reference",
-            "scope": "required",
-            "licenses": [{"expression": viewer["licence"]}],
-            "hashes": [{"alg": "SHA-256", "content": viewer["sha256"]}],
-            "purl": f"pkg:npm/{name.replace('@', '%40')}@{version}",
-        }
-    ]
+    pinned = json.loads(path.read_text())
+    name, version = pinned["package"], pinned["version"]
+    found = {
+        "type": "library",
+        "bom-ref": f"pkg:{registry}/{name}@{version}",
+        "name": name,
+        "version": version,
+        "description": description,
+        "scope": "required",
+        "licenses": [{"expression": pinned["licence"]}],
+        "purl": f"pkg:{registry}/{name.replace('@', '%40')}@{version}",
+    }
+    if "sha256" in pinned:
+        found["hashes"] = [{"alg": "SHA-256", "content": pinned["sha256"]}]
+    return [found]
 
 
 def main():

@@ -1,36 +1,16 @@
 //! Phone numbers in international form, checked against the world's numbering plans.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::OnceLock;
 
-use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberFormat, PhoneNumberType};
+use numbering::{Number, NumberType};
 
 /// Digits of the shortest text that is looked at: country code and all.
 const SHORTEST: usize = 6;
-/// Most digits without the country code, as the library bounds them.
-const LONGEST_NATIONAL: usize = 17;
 
 /// A valid phone number. `Debug` and `Display` hide its middle.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Msisdn {
     e164: String,
-    /// Looked up at the first question: it takes microseconds, and most readers never ask.
-    country: OnceLock<String>,
-}
-
-impl PartialEq for Msisdn {
-    fn eq(&self, other: &Self) -> bool {
-        self.e164 == other.e164
-    }
-}
-
-impl Eq for Msisdn {}
-
-impl Hash for Msisdn {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.e164.hash(state);
-    }
 }
 
 /// Why a text is no recipient.
@@ -61,90 +41,45 @@ pub struct Numbering {
     /// Whether it is valid in its region.
     pub valid: bool,
     /// ISO 3166 code, or `001` for non-geographic numbers; empty if unknown.
-    pub region: String,
-    /// Type in the words of libphonenumber, such as `MOBILE`.
-    pub kind: PhoneNumberType,
+    pub region: &'static str,
+    /// Type in the words of libphonenumber, such as `Mobile`.
+    pub kind: NumberType,
 }
 
-/// Asks the numbering plans. `None` when the text cannot be read as a number at all.
+/// Asks the numbering plans of `+` and digits. `None` when that cannot be read as a number at all.
 #[must_use]
 pub fn look_up(text: &str) -> Option<Numbering> {
-    // What is valid as it stands is taken as it stands: the library's search for extensions,
-    // letters, punctuation and national prefixes takes four fifths of its time.
-    let verdict = as_it_stands(text).map(|number| judge(&number));
-    verdict.filter(|verdict| verdict.valid).or_else(|| read(text))
-}
-
-fn read(text: &str) -> Option<Numbering> {
-    PHONE_NUMBER_UTIL.parse(text, None).ok().map(|number| judge(&number))
-}
-
-/// `+`, a country code and digits, and nothing else.
-fn as_it_stands(text: &str) -> Option<PhoneNumber> {
-    let digits = text.strip_prefix('+').filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))?;
-    // E.164 §6.2.1: one to three digits, none of which is the beginning of another.
-    let (country_code, national) = (1..=3).find_map(|length| {
-        let (code, national) = digits.split_at_checked(length)?;
-        let code = code.parse().ok()?;
-        PHONE_NUMBER_UTIL.get_region_for_country_code(code).map(|_| (code, national))
-    })?;
-    let zeros = national.bytes().take_while(|byte| *byte == b'0').count();
-    if national.len() > LONGEST_NATIONAL || zeros == national.len() {
-        return None;
-    }
-    Some(PhoneNumber {
-        country_code,
-        national_number: national.parse().ok()?,
-        italian_leading_zero: (zeros > 0).then_some(true),
-        number_of_leading_zeros: i32::try_from(zeros).ok().filter(|zeros| *zeros > 1),
-        ..PhoneNumber::default()
+    // What is valid as it stands is taken as it stands: `Number::read` takes the 8 off Belarus'
+    // premium numbers +375 8 10…, and leaves none, or another.
+    let stands = Number::as_it_stands(text).map(|number| (number, number.judge()));
+    let read = || Number::read(text).map(|number| (number, number.judge()));
+    let (number, verdict) = stands.filter(|(_, verdict)| verdict.is_valid()).or_else(read)?;
+    Some(Numbering {
+        e164: number.e164(),
+        valid: verdict.is_valid(),
+        region: verdict.region.unwrap_or_default(),
+        kind: verdict.kind,
     })
-}
-
-fn judge(number: &PhoneNumber) -> Numbering {
-    let region = PHONE_NUMBER_UTIL.get_region_for_number(number);
-    let kind = PHONE_NUMBER_UTIL.get_number_type(number);
-    Numbering {
-        e164: PHONE_NUMBER_UTIL.format(number, PhoneNumberFormat::E164).into_owned(),
-        // What the library's own check of validity comes to, without matching once more.
-        valid: region.is_some() && kind != PhoneNumberType::Unknown,
-        region: region.map(|code| code.as_region_str().as_str().to_owned()).unwrap_or_default(),
-        kind,
-    }
-}
-
-/// The region of a number. What kind of number it is, which takes longest, is asked only where the
-/// region is not clear without.
-fn region_of(e164: &str) -> String {
-    let plain = as_it_stands(e164);
-    match plain.and_then(|number| PHONE_NUMBER_UTIL.get_region_for_number(&number)) {
-        Some(region) => region.as_region_str().as_str().to_owned(),
-        None => look_up(e164).map(|verdict| verdict.region).unwrap_or_default(),
-    }
 }
 
 /// The digits of a number without its country code, as dialled within the country but for the zero
 /// that many put in front. `None` when the text is no number.
 #[must_use]
 pub fn national(e164: &str) -> Option<String> {
-    let number = PHONE_NUMBER_UTIL.parse(e164, None).ok()?;
-    Some(number.get_national_significant_number())
+    Number::read(e164).map(|number| number.national().to_owned())
 }
 
 /// The digits of a number as its own country writes them, with what is dialled in front there: `0`,
 /// `8` or `06`, where anything is. `None` when the text is no number.
 #[must_use]
 pub fn as_at_home(e164: &str) -> Option<String> {
-    let number = PHONE_NUMBER_UTIL.parse(e164, None).ok()?;
-    let written = PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::National);
-    Some(written.chars().filter(char::is_ascii_digit).collect())
+    Number::read(e164).map(|number| number.at_home())
 }
 
 /// Whether this is the code of a country that has phone numbers (ISO 3166, `GB` and never `UK`).
 #[must_use]
 pub fn is_country(code: &str) -> bool {
-    let mut regions = PHONE_NUMBER_UTIL.get_supported_regions();
-    regions.any(|region| region.as_region_str().as_str() == code)
+    numbering::code_of(code).is_some()
 }
 
 impl Msisdn {
@@ -152,13 +87,8 @@ impl Msisdn {
     /// disagree on which of them a number is from.
     #[must_use]
     pub fn may_be_of(&self, country: &str) -> bool {
-        let code =
-            PHONE_NUMBER_UTIL.parse(self.e164(), None).ok().map(|number| number.country_code);
-        let mut regions = PHONE_NUMBER_UTIL.get_supported_regions();
-        regions.any(|region| {
-            region.as_region_str().as_str().eq_ignore_ascii_case(country)
-                && PHONE_NUMBER_UTIL.get_country_code_for_region(region) == code
-        })
+        let code = numbering::code_of(&country.to_ascii_uppercase());
+        code.is_some() && code == Number::read(self.e164()).map(|number| number.code())
     }
 
     /// Reads a number in international form. Spaces, dots, dashes and brackets are dropped; the
@@ -167,7 +97,7 @@ impl Msisdn {
     /// # Errors
     /// [`Invalid`], which never repeats the text.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        Ok(Self::of(valid(text)?))
+        Ok(Self::stored(valid(text)?.e164))
     }
 
     /// The same of a number that is to get a passcode.
@@ -177,17 +107,13 @@ impl Msisdn {
     pub fn parse_for_passcode(text: &str) -> Result<Self, Invalid> {
         let verdict = valid(text)?;
         match verdict.kind {
-            PhoneNumberType::PremiumRate
-            | PhoneNumberType::SharedCost
-            | PhoneNumberType::TollFree
-            | PhoneNumberType::Pager
-            | PhoneNumberType::UAN => Err(Invalid::NotAPerson),
-            _ => Ok(Self::of(verdict)),
+            NumberType::PremiumRate
+            | NumberType::SharedCost
+            | NumberType::TollFree
+            | NumberType::Pager
+            | NumberType::Uan => Err(Invalid::NotAPerson),
+            _ => Ok(Self::stored(verdict.e164)),
         }
-    }
-
-    fn of(verdict: Numbering) -> Self {
-        Self { e164: verdict.e164, country: OnceLock::from(verdict.region) }
     }
 
     /// Reads a number that may have been valid once: numbering plans change, and what was kept
@@ -207,7 +133,7 @@ impl Msisdn {
     /// One that comes from our own database.
     #[must_use]
     pub fn stored(e164: String) -> Self {
-        Self { e164, country: OnceLock::new() }
+        Self { e164 }
     }
 
     /// `+` and digits.
@@ -218,8 +144,9 @@ impl Msisdn {
 
     /// ISO 3166 code of its country, `001` for non-geographic numbers.
     #[must_use]
-    pub fn country(&self) -> &str {
-        self.country.get_or_init(|| region_of(&self.e164))
+    pub fn country(&self) -> &'static str {
+        let judged = Number::as_it_stands(&self.e164).and_then(|number| number.judge().region);
+        judged.or_else(|| look_up(&self.e164).map(|verdict| verdict.region)).unwrap_or_default()
     }
 
     /// Its last four digits: what scripts a sandbox ending.
@@ -269,27 +196,7 @@ impl fmt::Display for Msisdn {
 
 #[cfg(test)]
 mod tests {
-    use rlibphonenumber::PHONE_NUMBER_UTIL;
-
-    use super::{Invalid, Msisdn, as_it_stands, judge, look_up, read};
-
-    /// Any digits after each country code of the world.
-    #[test]
-    fn what_is_valid_as_it_stands_is_what_the_library_reads() {
-        let (mut seed, mut valid) = (7_u64, 0);
-        for code in PHONE_NUMBER_UTIL.get_supported_calling_codes() {
-            for round in 0..60_u64 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let digits = format!("{:020}", seed >> 1);
-                let length = 6 + usize::try_from(round % 6).unwrap();
-                let text = format!("+{code}{}", &digits[20 - length..]);
-                assert_eq!(look_up(&text), read(&text), "{text}");
-                let stands = as_it_stands(&text).map(|number| judge(&number));
-                valid += usize::from(stands.is_some_and(|verdict| verdict.valid));
-            }
-        }
-        assert!(valid > 300, "only {valid} valid numbers among them");
-    }
+    use super::{Invalid, Msisdn};
 
     #[test]
     fn numbers_are_read_as_people_write_them() {
@@ -298,6 +205,14 @@ mod tests {
         }
         assert_eq!(Msisdn::parse("+22890112345").unwrap().country(), "TG");
         assert_eq!(Msisdn::stored("+22890112345".to_owned()).country(), "TG");
+    }
+
+    #[test]
+    fn a_number_that_is_valid_as_it_stands_stays_as_it_stands() {
+        for text in ["+3758105910562", "+81003768112000000"] {
+            assert_eq!(Msisdn::parse(text).unwrap().e164(), text);
+            assert_eq!(Msisdn::parse_for_passcode(text), Err(Invalid::NotAPerson), "{text}");
+        }
     }
 
     #[test]
