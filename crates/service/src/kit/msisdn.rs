@@ -120,12 +120,12 @@ impl Msisdn {
     /// under an old one must still be found.
     ///
     /// # Errors
-    /// [`Invalid::NotANumber`], which never repeats the text.
+    /// [`Invalid`], which never repeats the text.
     pub fn once_valid(text: &str) -> Result<Self, Invalid> {
-        Self::parse(text).or_else(|_| {
+        Self::parse(text).or_else(|why| {
             // No country code begins with 0 (E.164 §6.2.1): that is a number as dialled at home.
             let is_abroad = |e164: &String| e164.len() <= 16 && !e164.starts_with("+0");
-            let e164 = plain(text).filter(is_abroad).ok_or(Invalid::NotANumber)?;
+            let e164 = plain(text).filter(is_abroad).ok_or(why)?;
             Ok(Self::stored(e164))
         })
     }
