@@ -28,7 +28,7 @@ on_every_engine!(
     limits_are_shown_on_every_answer,
     every_code_has_a_page,
     the_service_says_how_it_is,
-    the_reference_is_served,
+    the_reference_is_served with elsewhere,
     too_many_requests_wait with few_requests,
 );
 
@@ -355,6 +355,12 @@ async fn the_service_says_how_it_is(world: &World) {
     assert!(metrics.text.contains("# TYPE") && metrics.text.contains("/v1/otp/send"));
     assert!(!metrics.text.contains("3361234"), "no phone numbers in labels");
     assert!(!metrics.text.contains(&ada.key));
+}
+
+/// Addresses that no guide has.
+fn elsewhere(config: &mut Config) {
+    "https://api.acme.example".clone_into(&mut config.server.live_url);
+    "https://sandbox.acme.example".clone_into(&mut config.server.sandbox_url);
 }
 
 /// What stands around a word.
