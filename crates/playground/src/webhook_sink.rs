@@ -1,5 +1,6 @@
 //! A webhook target that takes every POST, says whether its signature is right, remembers the last
-//! ones and shows them at `GET /requests`, newest first.
+//! ones and shows them at `GET /` and `GET /requests`, newest first. Whoever looks at it with a
+//! browser or `curl` is told in words what it made of that.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -187,6 +188,7 @@ impl WebhookSink {
         let secrets = Arc::new(Mutex::new(self.secrets));
         let sink = Sink { clock, last: Arc::default(), secrets, report: Arc::new(report) };
         let router = Router::new()
+            .route("/", get(list).post(take))
             .route("/requests", get(list).post(take))
             .route("/secrets", put(learn).post(take))
             .fallback(take)
@@ -201,10 +203,14 @@ async fn list(State(sink): State<Sink>) -> Json<Vec<Received>> {
 }
 
 /// One more secret to look at signatures with.
-async fn learn(State(sink): State<Sink>, secret: String) -> StatusCode {
-    let Some(key) = key_of(&secret) else { return StatusCode::UNPROCESSABLE_ENTITY };
+async fn learn(State(sink): State<Sink>, secret: String) -> (StatusCode, &'static str) {
+    let Some(key) = key_of(&secret) else {
+        let told =
+            "This is no signing secret: it is whsec_ and base64, as the target was made with.\n";
+        return (StatusCode::UNPROCESSABLE_ENTITY, told);
+    };
     sink.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(key);
-    StatusCode::NO_CONTENT
+    (StatusCode::OK, "From now on signatures are looked at with this secret, too.\n")
 }
 
 async fn take(
@@ -215,7 +221,9 @@ async fn take(
     body: Bytes,
 ) -> Response {
     if method != Method::POST {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+        let told =
+            "This takes any POST, and a secret at PUT /secrets; GET /requests shows what came.\n";
+        return (StatusCode::METHOD_NOT_ALLOWED, told).into_response();
     }
     let header = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let now = sink.clock.now();
@@ -269,6 +277,8 @@ mod tests {
         assert_eq!(seen[0]["path"], "/hook?a=1");
         assert_eq!(seen[0]["body"], "{\"x\":1}");
         assert_eq!(seen[0]["size"], 7);
+        let front = reqwest::get(&url).await.unwrap().text().await.unwrap();
+        assert_eq!(serde_json::from_str::<Vec<serde_json::Value>>(&front).unwrap(), seen);
     }
 
     #[tokio::test]
@@ -292,8 +302,10 @@ mod tests {
         let body = "{\"test\": 2432232314}";
         assert_eq!(post(body, Some(made)).await, "unchecked");
         let put = |secret| http.put(format!("{url}/secrets")).body(secret).send();
-        assert_eq!(put("MfKQ").await.unwrap().status(), 422);
-        assert_eq!(put(secret).await.unwrap().status(), 204);
+        let (refused, taken) = (put("MfKQ").await.unwrap(), put(secret).await.unwrap());
+        assert_eq!((refused.status().as_u16(), taken.status().as_u16()), (422, 200));
+        assert!(refused.text().await.unwrap().contains("no signing secret"));
+        assert!(taken.text().await.unwrap().contains("looked at with this secret"));
         assert_eq!(post(body, Some(made)).await, "right");
         assert_eq!(post(body, Some(&format!("v1,AAAA {made}"))).await, "right");
         assert_eq!(post("{\"test\": 1}", Some(made)).await, "wrong");
@@ -333,6 +345,7 @@ mod tests {
         let http = reqwest::Client::new();
         let put = http.put(format!("{url}/hook")).send().await.unwrap();
         assert_eq!(put.status(), 405);
+        assert!(put.text().await.unwrap().contains("any POST"));
         let long = http.post(format!("{url}/hook")).body(vec![b'x'; MAX_BODY_BYTES + 1]);
         assert_eq!(long.send().await.unwrap().status(), 413);
         assert!(requests(&url).await.is_empty());

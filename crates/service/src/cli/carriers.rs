@@ -31,7 +31,7 @@ pub(super) async fn run(
         let known: Vec<&str> = carriers.iter().map(|(name, _)| *name).collect();
         if known.is_empty() {
             bail!(
-                "the settings have no carriers; add [sms.carriers.{name}] (docs/sms.md), and name \
+                "the settings have no carriers; add [sms.carriers.{name}] (sms.md), and name \
                  the file with --config"
             );
         }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clock::Clock;
 use playground::cloud_api::{self, CloudApi};
 use playground::smsc::{IdStyle, Smsc, SmscOptions};
-use playground::{Received, WebhookSink};
+use playground::{Received, Signature, WebhookSink};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -88,8 +88,10 @@ fn options(args: &PlaygroundArgs) -> SmscOptions {
 fn line(received: &Received) -> String {
     let id = received.webhook_id.as_deref().unwrap_or("no webhook-id");
     let Received { received_at, method, path, size, body, .. } = received;
-    let read: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let shown = read.and_then(|body| serde_json::to_string_pretty(&body).ok());
+    // What is not what was signed may differ in a space: then it is shown as it came.
+    let is_readable = received.signature != Signature::Wrong;
+    let read = is_readable.then(|| serde_json::from_str::<serde_json::Value>(body).ok());
+    let shown = read.flatten().and_then(|body| serde_json::to_string_pretty(&body).ok());
     let shown = tame(shown.as_ref().unwrap_or(body)).replace('\n', "\n    ");
     let signature = received.verdict();
     format!("{received_at} {method} {path} {id} {size} bytes, {signature}\n    {shown}")
@@ -111,7 +113,27 @@ fn tame(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tame;
+    use playground::{Received, Signature};
+
+    use super::{line, tame};
+
+    #[test]
+    fn a_body_whose_signature_is_wrong_is_shown_as_it_came() {
+        let received = |signature| Received {
+            received_at: "2026-01-01T00:00:00.000Z".to_owned(),
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            webhook_id: None,
+            webhook_timestamp: None,
+            webhook_signature: None,
+            signature,
+            stale_s: None,
+            size: 9,
+            body: "{\"b\":1 }".to_owned(),
+        };
+        assert!(line(&received(Signature::Wrong)).contains("{\"b\":1 }"));
+        assert!(line(&received(Signature::Right)).contains("{\n      \"b\": 1\n    }"));
+    }
 
     #[test]
     fn control_characters_of_a_body_do_not_reach_the_terminal() {

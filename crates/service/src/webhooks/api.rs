@@ -66,7 +66,7 @@ pub struct WebhookView {
     /// When it was made.
     #[schema(format = DateTime)]
     created_at: String,
-    /// Signs the requests, see docs/webhooks.md. Only in the answers that make it.
+    /// Signs the requests, as the guide to webhooks says. Only in the answers that make it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")]
     secret: Option<String>,

@@ -3,6 +3,7 @@
 mod checks;
 pub mod description;
 mod edge;
+mod guides;
 mod intake;
 mod listen;
 mod listeners;

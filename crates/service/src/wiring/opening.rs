@@ -110,7 +110,7 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
 fn emptied(config: &Config) -> String {
     format!(
         "{} is empty, and the master key beside it is that of a database that is gone: put a \
-         backup in its place (docs/operations.md), or remove the empty file if there never was one",
+         backup in its place (operations.md), or remove the empty file if there never was one",
         place_of(config)
     )
 }

@@ -104,15 +104,26 @@ fn openapi(text: Bytes) -> Response {
 /// The page behind `type` of a problem.
 async fn error_page(Path(word): Path<String>) -> Response {
     let Ok(code) = word.parse::<Code>() else {
-        return Problem::new(Code::NotFound).into_response();
+        let detail = "There is no error of this code. `/errors` lists all that there are.";
+        return Problem::new(Code::NotFound).detail(detail).into_response();
     };
     let (word, status, title) = (code.as_str(), code.status(), code.title());
-    let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
+    let advice = with_code(code.advice());
     let said = format!(
         "<h1>{title}</h1><p><code>{word}</code>, HTTP {status}</p><p>{advice}</p>\
          <p><a href=\"/errors\">All errors</a></p>"
     );
     (shielded(TEXT), Html(page(word, &said))).into_response()
+}
+
+/// As HTML, with what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    let marked = text.split('`').zip([false, true].into_iter().cycle());
+    let part = |(part, is_code): (&str, bool)| {
+        if is_code { format!("<code>{part}</code>") } else { part.to_owned() }
+    };
+    marked.map(part).collect()
 }
 
 /// All codes, each with the way to its page.

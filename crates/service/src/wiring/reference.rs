@@ -1,5 +1,5 @@
 //! The API reference at `/docs`: a kept viewer (docs/decisions/0025) that loads nothing foreign,
-//! and the description with the guides of `docs/` beside the endpoints that they are about.
+//! and the description with the guides beside the endpoints that they are about.
 
 use std::future::ready;
 
@@ -9,9 +9,10 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::description::{self, Texts};
+use super::guides;
 use super::pages::shielded;
 use crate::app::{App, Env};
 
@@ -27,29 +28,9 @@ const VIEWER: &[u8] = include_bytes!("../../viewer/viewer.js.gz");
 /// The viewer changes with the program alone, and is large.
 const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// How guides say where the reference is, for those who read them elsewhere.
-const ELSEWHERE: &str = "Endpoints and fields are in the reference at `/docs` of a running \
-    service, errors in\n[errors.md](errors.md).\n\n";
 /// Where the guides say that live and the sandbox are: where they are by default.
 const LIVE: &str = "http://127.0.0.1:8080";
 const SANDBOX: &str = "http://127.0.0.1:8081";
-
-/// What stands before all endpoints.
-const INTRODUCTION: [(&str, &str); 2] = [
-    ("first-steps.md", include_str!("../../../../docs/first-steps.md")),
-    ("api-design.md", include_str!("../../../../docs/api-design.md")),
-];
-/// The guide of each tag, with the name of its file.
-const GUIDES: [(&str, &str, &str); 8] = [
-    ("OTP", "otp.md", include_str!("../../../../docs/otp.md")),
-    ("Chat-app", "chatapp.md", include_str!("../../../../docs/chatapp.md")),
-    ("SMS", "sms.md", include_str!("../../../../docs/sms.md")),
-    ("Email", "email.md", include_str!("../../../../docs/email.md")),
-    ("Credits", "credits.md", include_str!("../../../../docs/credits.md")),
-    ("Webhooks", "webhooks.md", include_str!("../../../../docs/webhooks.md")),
-    ("Events", "events.md", include_str!("../../../../docs/events.md")),
-    ("Support", "support.md", include_str!("../../../../docs/support.md")),
-];
 
 /// The page, its two scripts and what it shows.
 pub(super) fn router(env: Env) -> Router<App> {
@@ -104,81 +85,58 @@ fn document(env: Env) -> Bytes {
 fn guided(env: Env) -> Bytes {
     let mut document = description::document(env);
     if let Some(text) = document.pointer_mut("/info/description") {
-        let introduction = INTRODUCTION.map(|(file, guide)| relinked(guide, &chapter(file)));
-        *text = introduction.join("\n").into();
+        *text = guides::beginning().into();
     }
     let tags = document.pointer_mut("/tags").and_then(Value::as_array_mut);
     for tag in tags.into_iter().flatten() {
-        let name = tag.pointer("/name").and_then(Value::as_str).unwrap_or_default();
-        let Some((name, _, guide)) = GUIDES.iter().find(|(tag, ..)| *tag == name) else { continue };
-        let about = tag.pointer("/description").and_then(Value::as_str).unwrap_or_default();
-        let told = format!("{about}\n\n{}", relinked(&without_title(guide), &place(name)));
+        let text = |name: &str| tag.get(name).and_then(Value::as_str).unwrap_or_default();
+        let Some(guide) = guides::to(text("name")) else { continue };
+        let told = format!("{}\n\n{guide}", text("description"));
         if let Some(text) = tag.pointer_mut("/description") {
             *text = told.into();
         }
     }
+    leave_out_filters(&mut document);
     description::written(&document)
 }
 
-/// Where the viewer shows a tag.
-fn place(tag: &str) -> String {
-    format!("#tag/{}", tag.to_ascii_lowercase())
+/// Left to itself, the viewer sends the first word of every filter, and lists what is `queued`. A
+/// parameter that may be left out is left out, until somebody asks for it.
+fn leave_out_filters(document: &mut Value) {
+    let schemas = document.pointer("/components/schemas").cloned().unwrap_or_default();
+    leave_out(document, &schemas);
 }
 
-/// Where the viewer shows a guide of the introduction.
-fn chapter(file: &str) -> String {
-    format!("#description/{}", file.trim_end_matches(".md"))
-}
-
-/// The tag is the title, and whoever reads it here has the reference.
-fn without_title(guide: &str) -> String {
-    let text = match guide.strip_prefix("# ").and_then(|text| text.split_once('\n')) {
-        Some((_, text)) => text,
-        None => guide,
-    };
-    text.replacen(ELSEWHERE, "", 1)
-}
-
-/// Links from file to file, as links from tag to tag, and to the pages of errors. What is beside
-/// the program only is named, and no link leads to it.
-fn relinked(guide: &str, here: &str) -> String {
-    let mut text = String::with_capacity(guide.len());
-    let mut rest = guide;
-    while let Some((before, after)) = rest.split_once("](") {
-        let Some((target, after)) = after.split_once(')') else { break };
-        match (shown_at(target, here), before.rsplit_once('[')) {
-            (None, Some((before, words))) => text.push_str(&format!("{before}{words}")),
-            (shown, _) => {
-                let target = shown.unwrap_or_else(|| here.to_owned());
-                text.push_str(&format!("{before}]({target})"));
+fn leave_out(value: &mut Value, schemas: &Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| leave_out(item, schemas)),
+        Value::Object(members) => {
+            let is_query = members.get("in") == Some(&json!("query"));
+            let is_needed = members.get("required") == Some(&json!(true));
+            if let (true, Some(word)) = (is_query && !is_needed, filled_in(members, schemas)) {
+                // The viewer's own way to say it.
+                let unasked = json!({ "unasked": { "value": word, "x-disabled": true } });
+                members.insert("examples".to_owned(), unasked);
             }
+            members.values_mut().for_each(|member| leave_out(member, schemas));
         }
-        rest = after;
+        _ => {}
     }
-    text.push_str(rest);
-    text
 }
 
-/// Where this address shows what a link of a guide leads to.
-fn shown_at(target: &str, here: &str) -> Option<String> {
-    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-    if let Some((tag, ..)) = GUIDES.iter().find(|(_, name, _)| *name == file) {
-        return Some(place(tag));
-    }
-    if INTRODUCTION.iter().any(|(name, _)| *name == file) {
-        return Some(chapter(file));
-    }
-    match file {
-        "" => Some(here.to_owned()),
-        "errors.md" if anchor.is_empty() => Some("/errors".to_owned()),
-        "errors.md" => Some(format!("/errors/{anchor}")),
-        _ => target.starts_with("http").then(|| target.to_owned()),
-    }
+/// What the viewer would send for a parameter by itself.
+fn filled_in(parameter: &Map<String, Value>, schemas: &Value) -> Option<Value> {
+    let schema = parameter.get("schema")?;
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|to| to.rsplit('/').next());
+    let schema = name.and_then(|name| schemas.get(name)).unwrap_or(schema);
+    schema.get("default").or_else(|| schema.pointer("/enum/0")).cloned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{GUIDES, LIVE, SANDBOX, placed, relinked, without_title};
+    use serde_json::json;
+
+    use super::{LIVE, SANDBOX, leave_out_filters, placed};
 
     #[test]
     fn guides_name_the_addresses_of_this_deployment() {
@@ -191,28 +149,22 @@ mod tests {
     }
 
     #[test]
-    fn links_between_files_are_links_between_tags() {
-        let guide = "# SMS\nSee [codes](otp.md#fraud), [steps](first-steps.md), [top](#x), \
-                     [errors](errors.md), [one](errors.md#not_found) and \
-                     [the web](https://example.com/a).";
-        let told = relinked(&without_title(guide), "#tag/sms");
-        let expected = "See [codes](#tag/otp), [steps](#description/first-steps), [top](#tag/sms), \
-                        [errors](/errors), [one](/errors/not_found) and \
-                        [the web](https://example.com/a).";
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn what_is_not_served_is_named_without_a_link() {
-        let told = relinked("All of it: [the `README`](../README.md), [codes](otp.md).", "#x");
-        assert_eq!(told, "All of it: the `README`, [codes](#tag/otp).");
-    }
-
-    #[test]
-    fn no_guide_sends_those_who_read_it_here_elsewhere() {
-        for (tag, _, guide) in GUIDES {
-            let told = without_title(guide);
-            assert!(!told.contains("of a running service"), "{tag}");
-        }
+    fn the_viewer_sends_no_parameter_that_may_be_left_out() {
+        let query =
+            |needed: bool, schema| json!({"in": "query", "required": needed, "schema": schema});
+        let word = || json!({ "$ref": "#/components/schemas/Word" });
+        let mut document = json!({
+            "parameters": [
+                query(false, word()), query(true, word()), query(false, json!({ "default": 50 })),
+                query(false, json!({ "type": "string" })), { "in": "path", "schema": word() },
+            ],
+            "components": { "schemas": { "Word": { "enum": ["sent", "failed"] } } },
+        });
+        leave_out_filters(&mut document);
+        let parameters = document["parameters"].as_array().unwrap();
+        let unasked = |at: usize| &parameters[at]["examples"]["unasked"];
+        assert_eq!(unasked(0), &json!({ "value": "sent", "x-disabled": true }));
+        assert_eq!(unasked(2), &json!({ "value": 50, "x-disabled": true }));
+        assert!([1, 3, 4].iter().all(|at| unasked(*at).is_null()), "{parameters:?}");
     }
 }

@@ -94,7 +94,10 @@ impl Socket {
             let next = timeout(PATIENCE, self.ws.next()).await.expect("something comes");
             return match next {
                 Some(Ok(Message::Text(text))) => Next::Frame(serde_json::from_str(&text).unwrap()),
-                Some(Ok(Message::Close(Some(frame)))) => Next::Closed(frame.code.into()),
+                Some(Ok(Message::Close(Some(frame)))) => {
+                    assert!(is_sentence(&frame.reason), "{frame:?}");
+                    Next::Closed(frame.code.into())
+                }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 Some(Ok(_) | Err(_)) | None => Next::Gone,
             };
@@ -120,6 +123,11 @@ impl Socket {
         let mut next = std::pin::pin!(self.next());
         timeout(Duration::from_millis(300), &mut next).await.is_err()
     }
+}
+
+/// What is said with a close is read by people.
+fn is_sentence(reason: &str) -> bool {
+    reason.starts_with(char::is_uppercase) && reason.ends_with('.')
 }
 
 async fn both_sides_talk_and_notes_stay_with_staff(world: &World) {
@@ -280,6 +288,9 @@ async fn errors_are_close_codes(world: &World) {
     let wrong = format!("{}x", ada.token);
     for token in ["", "nonsense", &wrong, &staff_token, &ada.key] {
         assert_eq!(ends(&ada, token, &id).await, Next::Closed(4401), "{token}");
+    }
+    for ticket in ["tkt_01kdv00000000000000000000z", "nonsense"] {
+        assert_eq!(ends(&ada, &wrong, ticket).await, Next::Closed(4401), "who it is comes first");
     }
     for ticket in [id.as_str(), "tkt_01kdv00000000000000000000z", "nonsense"] {
         assert_eq!(ends(&eve, &eve.token, ticket).await, Next::Closed(4404));

@@ -37,16 +37,16 @@ pub struct NewChatappMessage {
     pub to: String,
     /// A free-form text, while the recipient's window is open. Required unless `template_name` is
     /// set; beside it, the template is sent.
-    #[schema(min_length = 1, max_length = 4096, example = "Votre colis est arrivé.")]
+    #[schema(min_length = 1, max_length = 4096)]
     pub text: Option<String>,
     /// An approved template.
-    #[schema(min_length = 1, max_length = 512)]
+    #[schema(min_length = 1, max_length = 512, example = "order_update")]
     pub template_name: Option<String>,
     /// The template's language, `fr` when left out.
     #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$")]
     pub template_language: Option<String>,
     /// What the variables of its text stand for, in order.
-    #[schema(max_items = 200)]
+    #[schema(max_items = 200, example = json!(["Ana", "4711"]))]
     pub template_params: Option<Vec<String>>,
     /// The provider's id of the template, which must be this one.
     #[schema(min_length = 1, max_length = 128)]
@@ -74,9 +74,10 @@ pub struct NewChatappMessage {
 /// `chatapp.status` and by reading it. What fails costs nothing; what nobody reports
 /// anything about stays `sent`, and is charged.
 ///
-/// Nobody can be written to at once. A text, as in the example, needs a message from the recipient
-/// within 24 hours (in the sandbox: `POST /v1/sandbox/handsets/{phone}/replies`). A template must
-/// be approved. `session` needs an active session.
+/// Nobody can be written to at once. A template must be approved: the one of the example is that of
+/// the example of `POST /v1/chatapp/templates`, which the sandbox approves a second after it was
+/// sent. A text needs a message from the recipient within 24 hours (in the sandbox: `POST
+/// /v1/sandbox/handsets/{phone}/replies`). `session` needs an active session.
 #[endpoints::path(
     post, path = "/v1/chatapp/messages", tag = "Chat-app",
     request_body = NewChatappMessage,

@@ -399,7 +399,7 @@ By SMPP: binds, asks whether the centre is there (enquire_link), and unbinds. No
 carrier that allows one connection refuses it while the service runs: that, too, is said. By HTTP:
 prints the request that a message would make, without the secrets, and does not make it. A rule of a
 description says accepted, throttled, later, temporary, bad_recipient, bad_sender, unfit, permanent
-or unknown (docs/sms.md).
+or unknown (sms.md in the documentation).
 
 Example:
   estafette carriers check main

@@ -113,7 +113,7 @@ fn farewell(tour: &Tour, addresses: &Addresses) -> String {
          OpenAPI       {sandbox}/v1/openapi.json\n  \
          metrics       {metrics}\n  \
          API key       {api_key}\n  \
-         portal login  {email}  {password}\n  \
+         login         {email}  {password}  (POST /v1/auth/login)\n  \
          data          {data}"
     )
 }

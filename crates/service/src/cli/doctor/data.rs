@@ -74,7 +74,7 @@ fn no_database(config: &Config, file: &Path) -> Option<Finding> {
         }
         Ok(found) if found.len() == 0 && has_own_key(config) => {
             let found = format!("{at} is empty, and a master key is beside it: its data are lost");
-            let remedy = "put a backup in its place (docs/operations.md), or remove the empty file \
+            let remedy = "put a backup in its place (operations.md), or remove the empty file \
                           if there never was a database";
             Some(Finding::fault(about, found, remedy))
         }

@@ -84,7 +84,7 @@ pub(super) fn of_settings(error: &LoadError) -> &'static str {
 
 const GRANT: &str = "let this user own the database and its tables: ALTER DATABASE … OWNER TO …, \
                      REASSIGN OWNED BY … TO …";
-const RESTORE: &str = "put a backup in its place; see docs/operations.md";
+const RESTORE: &str = "put a backup in its place; see operations.md in the documentation";
 
 /// What the operator can do about a file that somebody else has locked.
 pub(super) fn of_lock(file: &Path) -> String {

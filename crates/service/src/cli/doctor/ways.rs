@@ -156,7 +156,11 @@ async fn chatapp(config: &Config) -> Finding {
     let settings = &config.chatapp;
     if settings.access_token.is_empty() {
         let found = "no business account: live chat-app messages answer 503";
-        return Finding::warning("chat-app", found, "fill in [chatapp]; see docs/chatapp.md");
+        return Finding::warning(
+            "chat-app",
+            found,
+            "fill in [chatapp]; see chatapp.md in the documentation",
+        );
     }
     let missing: Vec<&str> = [
         ("phone_number_id", settings.phone_number_id.is_empty()),
@@ -170,7 +174,7 @@ async fn chatapp(config: &Config) -> Finding {
     if !missing.is_empty() {
         let found = format!("[chatapp] lacks {}", missing.join(", "));
         let remedy = "fill them in; without the first nothing goes out, without the last two no \
-                      callback is believed; see docs/chatapp.md";
+                      callback is believed; see chatapp.md in the documentation";
         return Finding::warning("chat-app", found, remedy);
     }
     let (door, _arrivals) = door();
@@ -189,7 +193,8 @@ async fn chatapp(config: &Config) -> Finding {
         }
         Err(NotOpen::Refused(code)) => {
             let found = format!("the business account answers the token with error {code}");
-            let remedy = "correct chatapp.access_token and waba_id; see docs/chatapp.md";
+            let remedy =
+                "correct chatapp.access_token and waba_id; see chatapp.md in the documentation";
             Finding::warning("chat-app", found, remedy)
         }
     }
@@ -201,7 +206,11 @@ async fn email(config: &Config) -> Finding {
         Ok(Some(relay)) => relay,
         Ok(None) => {
             let found = "no relay: live email answers 503, and no mail is sent";
-            return Finding::warning("email", found, "set email.relay_url; see docs/email.md");
+            return Finding::warning(
+                "email",
+                found,
+                "set email.relay_url; see email.md in the documentation",
+            );
         }
         Err(error) => return Finding::fault("email", error, "correct this setting"),
     };

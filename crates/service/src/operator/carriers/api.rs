@@ -206,6 +206,9 @@ pub struct NewRoutes {
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
 /// of the settings in force again.
+///
+/// The carriers that a route names must be in the settings; in the example it is one that is called
+/// `main` there.
 #[endpoints::path(
     put, path = "/v1/admin/routes", tag = "Operator",
     request_body = NewRoutes,

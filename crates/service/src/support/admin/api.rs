@@ -73,7 +73,7 @@ pub struct NewStaffMessageBody {
 #[derive(Deserialize, ToSchema)]
 pub struct NewMerge {
     /// Another ticket of the same account that is not closed.
-    #[schema(example = "tkt_01h455vb4pex5vsknk084sn02q")]
+    #[schema(example = "tkt_01h455vb4pex5vsknk084sn02p")]
     pub into: String,
 }
 

@@ -216,17 +216,19 @@ async fn made(
 async fn upgraded(app: App, upgrade: Upgrade, side: Side) -> Result<Response, Problem> {
     let Upgrade { accept, protocol, given, is_foreign, since, features, ticket, client } = upgrade;
     let doubts = app.sockets.doubts();
-    let entry = match ticket {
+    let entry = match () {
         // Its token is not even looked at.
-        _ if is_foreign => Err(Ending::Forbidden),
-        None => Err(Ending::NoTicket),
+        () if is_foreign => Err(Ending::Forbidden),
         // Looking up a token is a read like any other, whatever comes of it.
-        Some(_) if app.throttle.take(Class::Read, &client).is_err() => Err(Ending::TooMany),
-        Some(ticket) => match token::admit(&app, &ticket, side, given.as_ref()).await {
-            Ok(session) => {
-                let wish = Wish { ticket, side, since, features, session, doubts };
-                Box::pin(socket::enter(&app, wish)).await
-            }
+        () if app.throttle.take(Class::Read, &client).is_err() => Err(Ending::TooMany),
+        () => match token::admit(&app, ticket.as_ref(), side, given.as_ref()).await {
+            Ok(session) => match ticket {
+                Some(ticket) => {
+                    let wish = Wish { ticket, side, since, features, session, doubts };
+                    Box::pin(socket::enter(&app, wish)).await
+                }
+                None => Err(Ending::NoTicket),
+            },
             Err(Ending::NoToken) if app.throttle.take(Class::Guest, &client).is_err() => {
                 Err(Ending::TooMany)
             }

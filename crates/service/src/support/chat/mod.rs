@@ -76,22 +76,22 @@ impl Ending {
         }
     }
 
-    /// What is said with it.
+    /// What is said with it: a sentence.
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::Restart => "the service is restarting; reconnect with since",
-            Self::Broken => "the service failed; reconnect with since",
-            Self::Protocol => "not as in RFC 6455",
-            Self::Binary => "send text",
-            Self::NotUtf8 => "send UTF-8",
-            Self::Useless => "send {\"message\": text}; features=error tells what was wrong",
-            Self::Closed => "the ticket is closed; open a new one that follows it",
-            Self::TooLarge => "a frame has at most 128 KiB",
-            Self::NoToken => "the token is not valid here, or no longer valid",
-            Self::Forbidden => "not allowed from this origin or for this account",
-            Self::NoTicket => "there is no such ticket",
-            Self::Slow => "the client reads too slowly; reconnect with since",
-            Self::TooMany => "too many frames or sockets",
+            Self::Restart => "The service is restarting; reconnect with since.",
+            Self::Broken => "The service failed; reconnect with since.",
+            Self::Protocol => "This is not as in RFC 6455.",
+            Self::Binary => "Send text.",
+            Self::NotUtf8 => "Send UTF-8.",
+            Self::Useless => "Send {\"message\": text}; features=error tells what was wrong.",
+            Self::Closed => "The ticket is closed; open a new one that follows it.",
+            Self::TooLarge => "A frame has at most 128 KiB.",
+            Self::NoToken => "The token is not valid here, or no longer valid.",
+            Self::Forbidden => "Not allowed from this origin or for this account.",
+            Self::NoTicket => "There is no such ticket.",
+            Self::Slow => "The client reads too slowly; reconnect with since.",
+            Self::TooMany => "There are too many frames or sockets.",
         }
     }
 }

@@ -51,17 +51,19 @@ pub(super) fn again(app: &App, seen: &Seen) -> Option<(Secret, Millis)> {
     Some((seen.secret(app)?, seen.created_at + LIFE_MS))
 }
 
-/// The session behind a token that was given for a ticket.
+/// The session behind a token that was given for a ticket, or for what is none: a one-use token is
+/// never for that.
 pub(super) async fn admit(
     app: &App,
-    ticket: &TicketId,
+    ticket: Option<&TicketId>,
     side: Side,
     given: Option<&Secret>,
 ) -> Result<Holder, Ending> {
     let given = given.ok_or(Ending::NoToken)?;
     let hash = if let Some(rest) = given.expose().strip_prefix(PREFIX) {
         let is_one = rest.len() == LENGTH && URL_SAFE_NO_PAD.decode(rest).is_ok();
-        if is_one { spend(app, ticket, side, given).await? } else { return Err(Ending::NoToken) }
+        let ticket = ticket.filter(|_| is_one).ok_or(Ending::NoToken)?;
+        spend(app, ticket, side, given).await?
     } else if app.config.support.long_tokens_in_chat {
         sha256(given.expose().as_bytes())
     } else {

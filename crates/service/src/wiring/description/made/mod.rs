@@ -307,11 +307,17 @@ fn secure(operation: &mut Operation, facts: &Facts) {
 }
 
 fn describe_schemes(components: &mut Components) {
-    let header = ApiKey::Header(ApiKeyValue::with_description("X-API-Key", "The API key"));
+    let about = "The API key (`$KEY` of the first steps): for what programs do. Every snippet that \
+                 takes one has what is entered here";
+    let header = ApiKey::Header(ApiKeyValue::with_description("X-API-Key", about));
     components.add_security_scheme("api_key", SecurityScheme::ApiKey(header));
     for (name, words) in [
         ("api_key_bearer", "The API key, as good as in `X-API-Key`"),
-        ("portal_token", "Portal token from `POST /v1/auth/login`"),
+        (
+            "portal_token",
+            "The portal token (`$TOKEN`) from `POST /v1/auth/signup` or `login`: for what people \
+             do, such as webhooks, API keys and support",
+        ),
         ("staff_token", "Staff token from `POST /v1/admin/auth/login`"),
     ] {
         let bearer =
