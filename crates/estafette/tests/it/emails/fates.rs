@@ -12,6 +12,7 @@ on_every_engine!(
     a_bounce_is_told_and_stays_charged,
     what_the_relay_refuses_costs_nothing,
     what_the_relay_puts_off_goes_out_later,
+    what_a_killed_process_had_on_its_way_goes_again_within_seconds,
     a_lost_answer_sends_it_once_more_with_the_same_message_id,
     a_complaint_suppresses_who_got_it,
     fates_of_recipients_are_their_own,
@@ -60,10 +61,9 @@ async fn what_the_relay_refuses_costs_nothing(world: &World) {
     assert_eq!(ada.balance().await, 1_000_000);
 }
 
-async fn what_the_relay_puts_off_goes_out_later(world: &World) {
-    let ada = world.account("ada").await;
-    let sent = send(&ada, mail(&fixed("deferred"))).await.ok();
-    let sent = sent.word("id");
+/// An email that the relay has put off once.
+async fn put_off(world: &World, ada: &Tenant<'_>) -> String {
+    let sent = send(ada, mail(&fixed("deferred"))).await.ok();
     let is_put_off =
         store::Sql("SELECT error FROM attempts WHERE queued_at IS NULL AND next_at > $1");
     eventually(async || {
@@ -72,6 +72,29 @@ async fn what_the_relay_puts_off_goes_out_later(world: &World) {
         (rows.await.unwrap() == [(Some("451 4.7.1 come back later".to_owned()),)]).then_some(())
     })
     .await;
+    sent.word("id").to_owned()
+}
+
+async fn what_a_killed_process_had_on_its_way_goes_again_within_seconds(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = put_off(world, &ada).await;
+    // As a process leaves it that was killed while it spoke to the relay.
+    let app = world.app(ada.env).await;
+    let mut set = store::WriteSet::of("story");
+    let on_its_way = "UPDATE attempts SET state = 'sending', node = 4242, lease_until = $1, \
+         next_at = $1 WHERE state = 'queued'";
+    set.push(store::Sql(on_its_way), store::args![app.now()]);
+    app.db.commit(set).await.unwrap();
+    for _ in 0..10 {
+        world.advance(500).await;
+    }
+    until(&ada, &sent, "delivered").await;
+    assert_eq!(mailbox(&ada, &fixed("deferred")).await.len(), 1);
+}
+
+async fn what_the_relay_puts_off_goes_out_later(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = &*put_off(world, &ada).await;
     assert_eq!(read(&ada, sent).await.ok().word("status"), "queued");
     // A restart forgets nothing, and the first pause is five minutes.
     world.restart_after(4 * MINUTE).await;
