@@ -10,9 +10,9 @@ use estafette::metrics::{LaneNow, Metrics};
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::world::World;
 use crate::world::faults::How;
 use crate::world::tenant::phone;
+use crate::world::{World, eventually};
 
 on_every_engine!(
     dashboard_and_alerts_use_only_metrics_that_there_are,
@@ -126,7 +126,12 @@ fn troubled(metrics: &Metrics) {
 
 async fn dashboard_and_alerts_use_only_metrics_that_there_are(world: &World) {
     busy(world).await;
-    let page = world.metrics().await.ok();
+    // The first look at the ledger, which the chores take, may be under way still.
+    let page = eventually(async || {
+        let page = world.metrics().await.ok();
+        page.text.contains("\nestafette_ledger_audit_violations").then_some(page)
+    })
+    .await;
     let (samples, families) = exported(&page.text);
     let mut used = vec![];
     expressions(&serde_json::from_str(&document("grafana.json")).unwrap(), &mut used);
@@ -190,7 +195,7 @@ async fn due_work_that_is_late_shows(world: &World) {
     // Nobody can claim it.
     world.faults.plan("UPDATE challenges SET next_at", How::Unavailable, usize::MAX);
     world.stand_still_for(1_000_000).await;
-    let late = crate::world::eventually(|| async {
+    let late = eventually(|| async {
         let late = value(world, "estafette_due_oldest_seconds").await?;
         (late > 600.0).then_some(late)
     })
