@@ -84,8 +84,11 @@ function typescript({ method, url, queryString, headers, postData }) {
     lines.push(`const { readFile } = await import("node:fs/promises");`);
     lines.push(`const body = new FormData();`);
     for (const { name, value, fileName } of postData.params) {
-      const file = `new Blob([await readFile("${fileName}")], { type: "${FILE.type}" })`;
-      const given = fileName ? `${file}, "${fileName}"` : JSON.stringify(value);
+      const given = fileName ? `file, "${fileName}"` : JSON.stringify(value);
+      if (fileName) {
+        lines.push(`const bytes = new Uint8Array(await readFile("${fileName}"));`);
+        lines.push(`const file = new Blob([bytes], { type: "${FILE.type}" });`);
+      }
       lines.push(`body.append("${name}", ${given});`);
     }
     options.push("body,");
