@@ -25,12 +25,12 @@ const ALL: &str = "total";
 pub(super) enum Answer {
     /// The number of rows that were changed: one for each set that changed one.
     Count,
-    /// The places of the sets that found something, from 1.
-    Places,
     /// The same of rows that are added.
     Added,
     /// Nothing that anybody asks.
     Unasked,
+    /// The places of the sets that found something, from 1.
+    Places,
     /// Numbers that add up to that of the sets that changed a row.
     Parts,
     /// It has no form for many: it is run for each, while the others of its sets are not.

@@ -353,7 +353,7 @@ impl Replies {
         for (place, at) in (1..).zip(at) {
             let count = match answer {
                 Answer::Places => u64::from(found.contains(&place)),
-                _ => 1,
+                Answer::Count | Answer::Added | Answer::Unasked | Answer::Parts | Answer::Each => 1,
             };
             self.note(*at, Ok(Reply { rows: Vec::new(), count }));
         }

@@ -65,7 +65,7 @@ pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::{follow as follow_routes, refresh as refresh_routes};
-pub use settle::{arrived, buy, give_back, may_arrive, open, over, settle, way_after, write};
+pub use settle::{arrived, buy, give_back, may_arrive, open, over, settle, write};
 pub use store::{attempt, attempt_of, has_other_leg, oldest_queued};
 pub use submissions::{object_of, open_elsewhere};
 pub use waiting::is_reached;

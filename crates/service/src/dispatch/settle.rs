@@ -193,7 +193,8 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
     if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {
         return by_another(app, leg, &why, &lane).await;
     }
-    match way_after(app, leg, &why).await {
+    look_up_for_fallback::<O>(app, leg).await;
+    match O::after(app, &leg.message, &leg.attempt, &why) {
         Then::Leg { channel, category, to } => {
             next_leg(app, leg, why, Way { channel, category, to }).await
         }
@@ -201,6 +202,10 @@ async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Ne
         Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
         Then::Retry { .. } | Then::End if O::may_have_arrived(&leg.attempt, &why) => {
             settle(app, leg, News::Unknown).await.map(|()| Next::Nothing(Carried::Stands))
+        }
+        // Silence is no failure: what may still arrive stands, where no other way leads.
+        Then::End if O::KEEPS_TIME && is_only_silent(&leg.attempt, &why) => {
+            Ok(Next::Nothing(Carried::Stands))
         }
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
     }
@@ -212,10 +217,8 @@ pub const fn may_arrive(attempt: &Attempt) -> bool {
     matches!(attempt.state, State::Unknown | State::Accepted)
 }
 
-/// What follows an attempt that did not work out.
-pub async fn way_after<O: Owner>(app: &App, leg: &Leg<O>, why: &Failure) -> Then {
-    look_up_for_fallback::<O>(app, leg).await;
-    O::after(app, &leg.message, &leg.attempt, why)
+fn is_only_silent(attempt: &Attempt, why: &Failure) -> bool {
+    why.state == State::Lapsed && may_arrive(attempt)
 }
 
 /// Another node, or this one before it was restarted, was told the network that an SMS goes by.
@@ -347,10 +350,8 @@ async fn follow<O: Owner>(
             leg.attempt = next;
             Ok(Next::Attempt)
         }
-        // Silence is no failure: what may still arrive stands, where nothing else can be paid for.
-        Err(CommitError::Rejected(credits::INSUFFICIENT))
-            if why.state == State::Lapsed && may_arrive(&leg.attempt) =>
-        {
+        // Nor is it where no other way can be paid for.
+        Err(CommitError::Rejected(credits::INSUFFICIENT)) if is_only_silent(&leg.attempt, &why) => {
             Ok(Next::Nothing(Carried::Stands))
         }
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => end(app, leg, why, true).await,

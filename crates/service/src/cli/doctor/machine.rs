@@ -71,7 +71,7 @@ fn directory(config: &Config) -> Finding {
             None => Finding::warning(about, format!("{at} {}", why.words()), why.remedy()),
         },
         Folder::Usable if is_open_to_others(folder) => {
-            let may = if is_writable_by_others(folder) { "changed" } else { "read" };
+            let may = if may_others(folder, 0o002) { "changed" } else { "read" };
             let found = format!("{at} can be {may} by every user of this machine");
             Finding::warning(about, found, format!("chmod 700 {at}"))
         }
@@ -103,25 +103,19 @@ fn needed(config: &Config) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Whether users who are neither the owner nor of the group may do anything with it.
-#[cfg(unix)]
 pub(super) fn is_open_to_others(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
+    may_others(path, 0o007)
 }
 
+/// Whether everybody may do any of these with it, as bits of a mode.
 #[cfg(unix)]
-fn is_writable_by_others(path: &Path) -> bool {
+fn may_others(path: &Path, bits: u32) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & bits != 0)
 }
 
 #[cfg(not(unix))]
-fn is_writable_by_others(_path: &Path) -> bool {
-    false
-}
-
-#[cfg(not(unix))]
-pub(super) fn is_open_to_others(_path: &Path) -> bool {
+fn may_others(_path: &Path, _bits: u32) -> bool {
     false
 }
 

@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{
-    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, Round, State, Then, Unwritten,
-    carry_on, write,
+    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, Round, State, Unwritten, carry_on,
+    write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -158,13 +158,10 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
             let why = unheard(&attempt);
             let mut leg = Leg::<Otp>::new(challenge, attempt);
             let may_arrive = dispatch::may_arrive(&leg.attempt);
-            // No SMS leads there, and silence is no failure: the chat-app has the rest of the time.
-            if may_arrive && matches!(dispatch::way_after(app, &leg, &why).await, Then::End) {
-                return postpone(app, &leg.message, leg.message.expires_at).await;
-            }
             match dispatch::over(app, &mut leg, why).await? {
                 // A carrier that hangs delays no other's.
                 Next::Attempt => carry_on(app, leg),
+                // No SMS follows: the chat-app has the rest of the time.
                 Next::Nothing(_) if may_arrive && dispatch::may_arrive(&leg.attempt) => {
                     return postpone(app, &leg.message, leg.message.expires_at).await;
                 }
