@@ -104,9 +104,34 @@ impl RateLimit {
     }
 }
 
+/// What a budget is of: its word in the headers, and what it counts, in the plural.
+#[derive(Clone, Copy)]
+struct Kind {
+    word: &'static str,
+    what: &'static str,
+}
+
+const SEND: Kind = Kind { word: "send", what: "sends with one API key" };
+const READ: Kind = Kind { word: "read", what: "requests with one API key or session" };
+const GUEST: Kind =
+    Kind { word: "guest", what: "logins, sign-ups and password changes from one address" };
+const PASSWORD: Kind = Kind { word: "password", what: "password changes of one person" };
+const NOTE: Kind = Kind { word: "note", what: "refused requests of one member of staff" };
+const SIGNUP: Kind = Kind { word: "signup", what: "new users from one address" };
+const REFUSAL: Kind =
+    Kind { word: "refusal", what: "refused sends of one account with an Idempotency-Key" };
+const KEY: Kind = Kind { word: "keys", what: "new email domains of one account" };
+const TEMPLATE: Kind =
+    Kind { word: "templates", what: "template requests of one account to the chat-app" };
+const REPLY: Kind = Kind { word: "replies", what: "replies of one account's virtual handsets" };
+const ACCOUNT_SEND: Kind = Kind { word: "account-send", what: "sends of one account" };
+const ACCOUNT_READ: Kind = Kind { word: "account-read", what: "requests of one account" };
+
 /// So many requests in so many seconds, and at once.
 struct Budget {
     word: &'static str,
+    /// The limit in a sentence, for whoever met it.
+    rule: String,
     limiter: Limiter,
     policy: HeaderValue,
     /// In how many seconds one more request is free, at the latest.
@@ -124,20 +149,22 @@ impl Throttle {
         signup_per_min: u32,
         replies_per_hour: u32,
     ) -> Self {
-        let per_second = |word, requests| Arc::new(Budget::per_second(word, requests));
+        let per_second = |kind, requests| Arc::new(Budget::per_second(kind, requests));
+        let per_minute = |kind, requests| Arc::new(Budget::per_minute(kind, requests));
+        let per_hour = |kind, requests| Arc::new(Budget::per_hour(kind, requests));
         Self {
-            send: per_second("send", send_per_s),
-            read: per_second("read", read_per_s),
-            guest: Arc::new(Budget::per_minute("guest", guest_per_min)),
-            password: Arc::new(Budget::per_hour("password", PASSWORDS_PER_HOUR)),
-            note: Arc::new(Budget::per_minute("note", NOTES_PER_MIN)),
+            send: per_second(SEND, send_per_s),
+            read: per_second(READ, read_per_s),
+            guest: per_minute(GUEST, guest_per_min),
+            password: per_hour(PASSWORD, PASSWORDS_PER_HOUR),
+            note: per_minute(NOTE, NOTES_PER_MIN),
             signup: Arc::new(Budget::sign_ups(signup_per_min)),
-            refusal: per_second("refusal", send_per_s / SENDS_PER_REFUSAL),
-            keys: Arc::new(Budget::per_hour("keys", KEYS_PER_HOUR)),
-            templates: Arc::new(Budget::per_hour("templates", TEMPLATES_PER_HOUR)),
-            replies: Arc::new(Budget::per_hour("replies", replies_per_hour)),
-            send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
-            read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
+            refusal: per_second(REFUSAL, send_per_s / SENDS_PER_REFUSAL),
+            keys: per_hour(KEY, KEYS_PER_HOUR),
+            templates: per_hour(TEMPLATE, TEMPLATES_PER_HOUR),
+            replies: per_hour(REPLY, replies_per_hour),
+            send_of_account: per_second(ACCOUNT_SEND, send_per_s.saturating_mul(KEYS)),
+            read_of_account: per_second(ACCOUNT_READ, read_per_s.saturating_mul(KEYS)),
         }
     }
 
@@ -192,30 +219,37 @@ impl Throttle {
 }
 
 impl Budget {
-    fn per_second(word: &'static str, requests: u32) -> Self {
+    fn per_second(kind: Kind, requests: u32) -> Self {
         let burst = requests.saturating_mul(2);
         // So many in two seconds, which may all come in the first.
-        Self::of(word, Quota::per_second(some(requests)).allow_burst(some(burst)), burst, 2)
+        Self::of(kind, Quota::per_second(some(requests)).allow_burst(some(burst)), burst, 2)
     }
 
-    fn per_minute(word: &'static str, requests: u32) -> Self {
-        Self::of(word, Quota::per_minute(some(requests)), requests, 60)
+    fn per_minute(kind: Kind, requests: u32) -> Self {
+        Self::of(kind, Quota::per_minute(some(requests)), requests, 60)
     }
 
     fn sign_ups(per_min: u32) -> Self {
         let burst = per_min.saturating_mul(2);
         let quota = Quota::per_minute(some(per_min)).allow_burst(some(burst));
-        Self::of("signup", quota, burst, 120)
+        Self::of(SIGNUP, quota, burst, 120)
     }
 
-    fn per_hour(word: &'static str, requests: u32) -> Self {
-        Self::of(word, Quota::per_hour(some(requests)), requests, 3_600)
+    fn per_hour(kind: Kind, requests: u32) -> Self {
+        Self::of(kind, Quota::per_hour(some(requests)), requests, 3_600)
     }
 
-    fn of(word: &'static str, quota: Quota, requests: u32, window_s: u32) -> Self {
+    fn of(kind: Kind, quota: Quota, requests: u32, window_s: u32) -> Self {
+        let Kind { word, what } = kind;
         let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
         let policy = shown(format!("\"{word}\";q={requests};w={window_s}"));
-        Self { word, limiter, policy, one_more_s: window_s.div_ceil(requests.max(1)).into() }
+        let rule = match window_s {
+            60 => format!("At most {requests} {what} in a minute"),
+            3_600 => format!("At most {requests} {what} in an hour"),
+            _ => format!("At most {requests} {what} in {window_s} seconds"),
+        };
+        let one_more_s = window_s.div_ceil(requests.max(1)).into();
+        Self { word, rule, limiter, policy, one_more_s }
     }
 
     /// How many requests are left at once, or after how many seconds there is one.
@@ -237,7 +271,8 @@ impl Budget {
 
     fn refusal(&self, wait_s: i64) -> Problem {
         let RateLimit { policy, left } = self.rate_limit(0, wait_s);
-        let problem = Problem::new(Code::RateLimited).retry_after_s(wait_s);
+        let detail = format!("{}; the next may come in {wait_s} s.", self.rule);
+        let problem = Problem::new(Code::RateLimited).detail(detail).retry_after_s(wait_s);
         problem.header(POLICY, policy).header(LEFT, left)
     }
 

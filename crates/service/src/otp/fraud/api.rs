@@ -101,7 +101,11 @@ async fn report_verified(
     let path = format!("POST /v1/otp/{id}/verified");
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
     let request = Repeatable::by_tenant(account, &headers, &path, &body);
-    let fresh = async |claim: Claim| Ok(super::report(&app, &caller.account, &id, &claim).await?);
+    let fresh = async |claim: Claim| match super::report(&app, &caller.account, &id, &claim).await {
+        // The challenge is named by its id alone.
+        Err(Error::Unknown) => Err(Code::NotFound.into()),
+        reported => Ok(reported?),
+    };
     let again = async |_: Seen| {
         Ok(sql::challenge(&app, account, &id).await.map_err(Error::from)?.ok_or(Error::Unknown)?)
     };
