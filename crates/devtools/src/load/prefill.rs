@@ -16,6 +16,9 @@ const FASTEST_VERIFY: f64 = 20_000.0;
 const ENOUGH_TO_READ: u64 = 10_000;
 /// Enough connections for the service to group its commits.
 const CONNECTIONS: u64 = 64;
+/// How far away another number is for what has just been sent to: numbers are distinct for twice as
+/// many.
+const ELSEWHERE: u64 = 50_000_000;
 
 /// How many challenges this run needs beforehand.
 pub(crate) fn wanted(args: &Args) -> u64 {
@@ -84,10 +87,18 @@ async fn pour(
             eprintln!("prefill: {index} of {}", filling.count);
         }
         let code = Some(crate::chance::code(filling.seed, index));
-        let mut send = send_request(&filling.numbers, index, code, mode.clone());
-        send.request_messaging_consent = consent;
-        filling.api.send(&mut out, index, &send, None)?;
-        let reply = conn.call(&out).await.context("prefill: cannot reach the service")?;
+        let mut number = index;
+        let reply = loop {
+            let mut send = send_request(&filling.numbers, number, code.clone(), mode.clone());
+            send.request_messaging_consent = consent;
+            filling.api.send(&mut out, index, &send, None)?;
+            let reply = conn.call(&out).await.context("prefill: cannot reach the service")?;
+            // A run before this one, with another seed, has just sent to this number.
+            if number != index || api::problem_code(&reply.body) != "resend_too_soon" {
+                break reply;
+            }
+            number += ELSEWHERE;
+        };
         match api::challenge(&reply.body) {
             Some(challenge) if reply.status == 200 => {
                 ids.push((index, challenge.id.into_boxed_str()));
