@@ -5,6 +5,7 @@ mod api;
 mod chance;
 mod chat;
 mod crash;
+mod gateway;
 mod hello;
 mod load;
 mod machine;
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Measure throughput, latency and CPU per operation of a running service.
     Load(Box<load::Args>),
+    /// Send passcodes as a gateway in front of Redis does: what others are content with.
+    Gateway(gateway::Args),
     /// Answer `hello`: what the figures of `load` are compared with.
     Hello(hello::Args),
     /// Prove that parallel guesses are counted exactly and a code verifies once.
@@ -49,6 +52,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Load(args) => load::run(*args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Hello(args) => hello::run(&args),
         Command::Race(args) => race::run(&args),
         Command::Slow(args) => slow::run(&args),
