@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use clock::Millis;
 
+use crate::message::Operation;
+
 /// `sequence_number`: 1 to 0x7FFFFFFF, then 1 again (SMPP 3.4 §5.1.4).
 #[derive(Debug)]
 pub(crate) struct Sequence {
@@ -29,6 +31,7 @@ impl Sequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) sequence: u32,
+    pub(crate) operation: Operation,
     /// The sender's own number of it.
     pub(crate) key: u64,
     pub(crate) sent_at: Millis,
@@ -69,11 +72,15 @@ impl Window {
         self.waiting.push_back(slot);
     }
 
-    pub(crate) fn answer(&mut self, sequence: u32) -> Match {
-        if let Some(slot) = take(&mut self.waiting, sequence) {
+    /// The request that a response to an operation answers; `None` = to any, as `generic_nack` is.
+    pub(crate) fn answer(&mut self, sequence: u32, operation: Option<Operation>) -> Match {
+        let is_it = |slot: &Slot| {
+            slot.sequence == sequence && operation.is_none_or(|answered| answered == slot.operation)
+        };
+        if let Some(slot) = take(&mut self.waiting, is_it) {
             return Match::InTime(slot);
         }
-        take(&mut self.overdue, sequence).map_or(Match::Stray, Match::Late)
+        take(&mut self.overdue, is_it).map_or(Match::Stray, Match::Late)
     }
 
     /// Takes one that was sent at `until` or before.
@@ -94,8 +101,8 @@ impl Window {
 }
 
 /// Centres answer in order, nearly always.
-fn take(slots: &mut VecDeque<Slot>, sequence: u32) -> Option<Slot> {
-    let at = slots.iter().position(|slot| slot.sequence == sequence)?;
+fn take(slots: &mut VecDeque<Slot>, is_it: impl Fn(&Slot) -> bool) -> Option<Slot> {
+    let at = slots.iter().position(is_it)?;
     slots.remove(at)
 }
 
@@ -112,17 +119,32 @@ mod tests {
 
     #[test]
     fn a_late_answer_finds_its_request_until_the_number_is_used_again() {
-        let slot = |sequence, key, at| Slot { sequence, key, sent_at: Millis(at) };
+        let submit = Operation::Submit;
+        let slot =
+            |sequence, key, at| Slot { sequence, operation: submit, key, sent_at: Millis(at) };
         let mut window = Window::default();
         window.push(slot(1, 10, 0));
         window.push(slot(2, 20, 5));
         assert_eq!(window.expire(Millis(4)), Some(slot(1, 10, 0)));
         assert_eq!(window.expire(Millis(4)), None);
-        assert_eq!(window.answer(1), Match::Late(slot(1, 10, 0)));
-        assert_eq!(window.answer(1), Match::Stray);
+        assert_eq!(window.answer(1, Some(submit)), Match::Late(slot(1, 10, 0)));
+        assert_eq!(window.answer(1, Some(submit)), Match::Stray);
         assert_eq!(window.expire(Millis(5)), Some(slot(2, 20, 5)));
         window.push(slot(2, 30, 9));
-        assert_eq!(window.answer(2), Match::InTime(slot(2, 30, 9)));
-        assert_eq!(window.answer(2), Match::Stray);
+        assert_eq!(window.answer(2, Some(submit)), Match::InTime(slot(2, 30, 9)));
+        assert_eq!(window.answer(2, Some(submit)), Match::Stray);
+    }
+
+    #[test]
+    fn the_answer_to_another_operation_is_not_the_request_s() {
+        let submit = Operation::Submit;
+        let asked = Slot { sequence: 7, operation: submit, key: 1, sent_at: Millis(0) };
+        let mut window = Window::default();
+        window.push(asked);
+        assert_eq!(window.answer(7, Some(Operation::Deliver)), Match::Stray);
+        assert_eq!(window.answer(7, Some(Operation::Data)), Match::Stray);
+        assert_eq!(window.answer(7, Some(submit)), Match::InTime(asked));
+        window.push(asked);
+        assert_eq!(window.answer(7, None), Match::InTime(asked));
     }
 }

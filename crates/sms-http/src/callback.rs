@@ -65,10 +65,13 @@ impl Incoming<'_> {
         pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
     }
 
-    /// All that it says as one value: JSON as it is, else an object of its parameters and fields.
+    /// All that it says as one value: JSON as it is, also where nothing says that it is some, else
+    /// an object of its parameters and fields.
     fn value(&self) -> Value {
-        let is_json = self.header("content-type").is_some_and(|kind| kind.contains("json"));
-        if is_json && let Ok(value) = serde_json::from_slice(self.body) {
+        let kind = self.header("content-type").unwrap_or_default();
+        let looks_like_json = matches!(self.body.trim_ascii_start().first(), Some(b'{' | b'['));
+        let may_be_json = kind.contains("json") || looks_like_json && !kind.contains("urlencoded");
+        if may_be_json && let Ok(value) = serde_json::from_slice(self.body) {
             return value;
         }
         let mut all = serde_json::Map::new();

@@ -11,7 +11,7 @@ mod runner;
 mod transport;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use clock::{Clock, Millis};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -225,6 +225,7 @@ struct Figures {
     throttled: AtomicU64,
     rate: AtomicU64,
     round_trip_ms: AtomicU64,
+    is_silent: AtomicBool,
 }
 
 /// Figures of a link at one moment.
@@ -240,6 +241,8 @@ pub struct Load {
     pub segments_per_second: u64,
     /// How long the latest answer took, milliseconds.
     pub round_trip_ms: u64,
+    /// The centre owes an answer for too long and has said nothing since: nothing is written.
+    pub is_silent: bool,
 }
 
 struct Job<K> {
@@ -373,6 +376,7 @@ impl<K: Send + 'static> Link<K> {
             throttled: figures.throttled.load(Ordering::Relaxed),
             segments_per_second: figures.rate.load(Ordering::Relaxed),
             round_trip_ms: figures.round_trip_ms.load(Ordering::Relaxed),
+            is_silent: figures.is_silent.load(Ordering::Relaxed),
         }
     }
 

@@ -102,6 +102,7 @@ impl<K: Send + 'static> Runner<K> {
                 Err(why) => why,
             };
             let ended = self.fault.take().map_or(ended, Ended::Blamed);
+            self.ends.figures.is_silent.store(false, Ordering::Relaxed);
             self.overdue.clear();
             let is_refused =
                 matches!(ended, Ended::BindRefused(status) if status.is_refused_login());
@@ -227,6 +228,7 @@ impl<K: Send + 'static> Runner<K> {
             (true, true) => self.ask(session, now),
             (true, false) => self.submit_all(session, now),
         };
+        self.ends.figures.is_silent.store(session.is_silent(), Ordering::Relaxed);
         self.show();
         look_at.into_iter().chain(self.backlog.expires_at()).min()
     }

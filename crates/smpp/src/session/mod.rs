@@ -14,8 +14,10 @@ use crate::tlv::{Tlvs, tag};
 use crate::window::{Match, Sequence, Slot, Window};
 use crate::wire::{COctets, EncodeError};
 
+mod enquiry;
 mod events;
 
+use enquiry::Enquiry;
 pub use events::{Answer, Ended, Event, NotSendable, SessionSettings, Ticket, TlsFault};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +58,6 @@ enum State {
 enum Role {
     Esme,
     Centre,
-}
-
-/// `enquire_link` (SMPP 3.4 §2.6, §4.11).
-#[derive(Debug)]
-struct Enquiry {
-    heard_at: Millis,
-    asked_at: Option<Millis>,
-    unanswered: u8,
 }
 
 /// One session.
@@ -110,7 +104,7 @@ impl Session {
             sequence: Sequence::starting_at(1),
             framer: Framer::default(),
             window: Window::default(),
-            enquiry: Enquiry { heard_at: now, asked_at: None, unanswered: 0 },
+            enquiry: Enquiry::heard(now),
             open: 0,
             out: BytesMut::new(),
             events: VecDeque::new(),
@@ -145,10 +139,18 @@ impl Session {
         matches!(self.state, State::Ended(_))
     }
 
-    /// Whether [`Session::send`] would take a message now.
+    /// Whether the other side owes an answer for too long and has said nothing since: the link may
+    /// be half dead, and what is sent by it lost.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        self.enquiry.is_silent()
+    }
+
+    /// Whether a message may be sent now: [`Session::send`] would take it, and somebody listens.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        matches!(self.state, State::Bound(_)) && self.window.len() < self.settings.window
+        let is_open = matches!(self.state, State::Bound(_)) && !self.is_silent();
+        is_open && self.window.len() < self.settings.window
     }
 
     /// Sends a message; `key` comes back with its answer.
@@ -176,7 +178,7 @@ impl Session {
         }
         let sequence = self.sequence.take();
         self.write(&Pdu::request(sequence, Body::Message(operation, message)))?;
-        self.window.push(Slot { sequence, key, sent_at: now });
+        self.window.push(Slot { sequence, operation, key, sent_at: now });
         Ok(())
     }
 
@@ -237,7 +239,7 @@ impl Session {
             match self.framer.next(input) {
                 Ok(None) => return,
                 Ok(Some(frame)) => {
-                    self.enquiry = Enquiry { heard_at: now, asked_at: None, unanswered: 0 };
+                    self.enquiry = Enquiry::heard(now);
                     self.take(now, frame);
                 }
                 Err(lost) => {
@@ -262,6 +264,7 @@ impl Session {
         while let Some(slot) = self.window.expire(late) {
             self.events.push_back(Event::Unanswered(slot.key));
             // A half-dead link is found sooner.
+            self.enquiry.is_doubted = true;
             self.enquiry.heard_at = self.enquiry.heard_at.min(now - self.settings.enquire_ms);
         }
         self.enquire(now);
@@ -342,12 +345,14 @@ impl Session {
             (Body::UnbindResp | Body::GenericNack, State::Unbinding { .. }) => {
                 self.end(Ended::Unbound);
             }
-            (Body::MessageResp(_, resp), _) => {
-                self.take_answer(now, sequence, status, resp.message_id);
+            (Body::MessageResp(operation, resp), _) => {
+                let found = self.window.answer(sequence, Some(operation));
+                self.answered(now, found, status, resp.message_id);
             }
             // SMPP 3.4 §4.3: the request was not understood at all.
             (Body::GenericNack, _) => {
-                self.take_answer(now, sequence, refusal(status), COctets::default());
+                let found = self.window.answer(sequence, None);
+                self.answered(now, found, refusal(status), COctets::default());
             }
             // `enquire_link_resp` has done its work by being heard; others were not asked for.
             _ => {}
@@ -355,10 +360,10 @@ impl Session {
         self.wind_up(now);
     }
 
-    fn take_answer(&mut self, now: Millis, sequence: u32, status: Status, message_id: COctets) {
+    fn answered(&mut self, now: Millis, found: Match, status: Status, message_id: COctets) {
         let answer =
             |slot: Slot| Answer { key: slot.key, status, message_id, took_ms: now - slot.sent_at };
-        let event = match self.window.answer(sequence) {
+        let event = match found {
             Match::InTime(slot) => Event::Answered(answer(slot)),
             Match::Late(slot) => Event::AnsweredLate(answer(slot)),
             Match::Stray => return,

@@ -16,6 +16,7 @@ mod prose;
 mod routes;
 mod rude;
 mod shares;
+mod silent;
 mod slow;
 mod unfit;
 mod waiting;

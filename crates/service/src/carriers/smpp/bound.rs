@@ -12,6 +12,9 @@ use crate::carriers::binds::{Load, Presence, Slots};
 use crate::config::BindMode;
 use crate::kit::task;
 
+/// What is wrong with a bind whose centre answers nothing.
+const SILENT: &str = "the centre has not answered in time; nothing is sent until it does";
+
 /// The binds that are open, and whether other nodes have some.
 #[derive(Default)]
 pub(super) struct Bound {
@@ -85,9 +88,13 @@ impl Bind {
         std::iter::once(self.sends).chain(self.receives).map(|side| side.link)
     }
 
-    /// Whether messages go out by it.
+    /// Whether messages go out by it: not while the centre owes answers and says nothing.
     fn is_bound(&self) -> bool {
-        self.sends.is_bound()
+        self.sends.is_bound() && !self.is_silent()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.sends.link.load().is_silent
     }
 
     /// Whether receipts come by it.
@@ -97,7 +104,8 @@ impl Bind {
 
     fn trouble(&self) -> Option<String> {
         let mut sides = std::iter::once(&self.sends).chain(&self.receives);
-        sides.find_map(|side| side.standing.trouble().clone())
+        let ended = sides.find_map(|side| side.standing.trouble().clone());
+        ended.or_else(|| self.is_silent().then(|| SILENT.to_owned()))
     }
 }
 

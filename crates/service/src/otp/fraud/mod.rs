@@ -68,8 +68,8 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let (id, now) = (account.id.as_str(), app.now());
     if is_blocking {
         read_unless_since(app, &account.id, Millis(0)).await?;
-    } else if !app.conversion.is_read_since(id, Millis(0)) {
-        // A process that has just started does not know yet what was verified, and soon does.
+    } else if !read_if_free(app, &account.id).await {
+        // It is not known yet what was verified, and a passcode does not wait for that.
         count(app, &account.id, &order.to, Counts { sent: 1, verified: 0 });
         return Ok(Judged::Within);
     }
@@ -296,6 +296,22 @@ async fn read_unless_since(app: &App, account: &AccountId, at: Millis) -> Result
         return Ok(());
     }
     read(app, account).await
+}
+
+/// Reads what all nodes counted of an account that this process has not read yet, unless something
+/// else is being read or written down. Answers whether it is known.
+async fn read_if_free(app: &App, account: &AccountId) -> bool {
+    let is_known = || app.conversion.is_read_since(account.as_str(), Millis(0));
+    if is_known() {
+        return true;
+    }
+    let Ok(_turn) = app.conversion.writing.try_lock() else { return false };
+    if !is_known()
+        && let Err(error) = read(app, account).await
+    {
+        tracing::debug!(%error, "conversion not read; this passcode is counted, and not judged");
+    }
+    is_known()
 }
 
 /// Reads what all nodes counted of an account.
