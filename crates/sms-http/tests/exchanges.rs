@@ -238,7 +238,9 @@ fn callbacks_bring_receipts() {
     let vonage = "messageId=A&status=delivered&err-code=0&msisdn=336";
     assert_eq!(report(taken("vonage", "", vonage, "")), one("A", Fate::Delivered, "0"));
     let json = r#"{"messageId": "A", "status": "expired", "err-code": "1"}"#;
-    assert_eq!(report(taken("vonage", JSON, "", json)), one("A", Fate::Expired, "1"));
+    for kind in [JSON, "", "text/plain"] {
+        assert_eq!(report(taken("vonage", kind, "", json)), one("A", Fate::Expired, "1"), "{kind}");
+    }
     let batch = r#"{"results": [
         {"messageId": "m1", "status": {"groupName": "DELIVERED"}, "error": {"name": "NO_ERROR"}},
         {"messageId": "m2", "status": {"groupName": "UNDELIVERABLE"},

@@ -12,6 +12,7 @@ use crate::world::{Tenant, World, eventually};
 
 on_every_engine!(
     passcodes_that_nobody_verifies_are_told_of,
+    a_burst_of_an_account_that_was_quiet_is_told_of,
     a_blocked_range_is_open_to_whoever_verifies with blocking,
     what_no_carrier_took_does_not_count with blocking,
     sends_at_once_do_not_pass_a_budget with blocking,
@@ -51,6 +52,23 @@ async fn pump(ada: &Tenant<'_>, count: usize, first: usize) -> Vec<String> {
 async fn events(ada: &Tenant<'_>) -> Vec<Value> {
     let all = ada.get("/v1/events?type=otp.fraud").await.ok();
     all.list().iter().map(|event| event["data"].clone()).collect()
+}
+
+/// Nothing is known of the account when its first passcode comes, and the burst is over before
+/// anything is written down.
+async fn a_burst_of_an_account_that_was_quiet_is_told_of(world: &World) {
+    let ada = ada(world).await;
+    pump(&ada, 12, 0).await;
+    let told = eventually(async || {
+        world.advance(1_000).await;
+        Some(events(&ada).await).filter(|told| told.len() > 1)
+    })
+    .await;
+    assert_eq!(told.len(), 2, "once for the country, and for the range: {told:?}");
+    assert!(told.iter().all(|event| event["budget"] == 3), "{told:?}");
+    let page = world.metrics().await.ok();
+    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9\n";
+    assert!(page.text.contains(line), "{}", page.text);
 }
 
 async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
