@@ -3,8 +3,8 @@
 use hyper::body::Bytes;
 use store::{Error, FromRow, Row};
 
+use super::held::Engine;
 use super::tries::Job;
-use crate::app::App;
 use crate::events::{self, Stored};
 
 /// A row of due work.
@@ -16,11 +16,18 @@ pub(super) struct Due {
 
 impl Due {
     /// The JSON to send.
-    pub(super) async fn body(&self, app: &App) -> Result<Option<String>, Error> {
-        match &self.event {
-            Some(event) => events::render(app, event).await.map(Some),
-            None => Ok(None),
+    pub(super) async fn body(&self, engine: &Engine) -> Result<Option<Bytes>, Error> {
+        let Some(event) = &self.event else { return Ok(None) };
+        if event.body.is_none()
+            && let Some(body) = engine.bodies.of(event)
+        {
+            return Ok(Some(body));
         }
+        let body = Bytes::from(events::render(&engine.app, event).await?);
+        if event.body.is_none() {
+            engine.bodies.keep(event, &body);
+        }
+        Ok(Some(body))
     }
 
     /// Whether the JSON is to be kept from now on, because it was sent before.

@@ -8,6 +8,7 @@ use store::{Bell, CommitError, WriteSet, args};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use super::bodies::Bodies;
 use super::held::{Engine, LEASE_MS, Note, Notes, Wait};
 use super::lane::TargetLane;
 use super::permits::Permits;
@@ -42,6 +43,7 @@ pub async fn run(app: App) {
         app,
         lanes: Mutex::default(),
         loans: Arc::new(Semaphore::new(MOST_LOANS)),
+        bodies: Bodies::default(),
         ended: Notify::new(),
         start,
     });

@@ -9,6 +9,7 @@ use clock::Millis;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::Target;
+use super::bodies::Bodies;
 use super::loans::Loan;
 use super::permits::{Permits, Pool};
 use super::tries::Job;
@@ -70,6 +71,8 @@ pub(super) struct Engine {
     pub(super) lanes: Mutex<HashMap<WebhookId, Handle>>,
     /// Places for deliveries that are not written down yet.
     pub(super) loans: Arc<Semaphore>,
+    /// What lanes have made of events.
+    pub(super) bodies: Bodies,
     pub(super) ended: Notify,
     /// Begins to work on a target that this node got.
     pub(super) start: fn(Arc<Self>, Target, Notes, Arc<Wait>),

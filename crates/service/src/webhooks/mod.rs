@@ -16,6 +16,7 @@
 //! database says. See `docs/decisions/0012-webhook-lanes.md`.
 
 pub mod api;
+mod bodies;
 pub mod deliveries;
 mod due;
 mod engine;

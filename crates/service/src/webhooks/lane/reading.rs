@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use futures_util::future::try_join_all;
-use hyper::body::Bytes;
 use store::{WriteSet, args};
 
 use super::{SUSPECT_WAITING, TargetLane, WAITING};
@@ -56,12 +55,12 @@ impl TargetLane {
     async fn line_up(&mut self, rows: Vec<Due>) -> Result<(), Error> {
         let app = &self.engine.app;
         let (account, id) = (&self.target.account, &self.target.id);
-        let bodies = try_join_all(rows.iter().map(|due| due.body(app))).await?;
+        let bodies = try_join_all(rows.iter().map(|due| due.body(&self.engine))).await?;
         let mut set = WriteSet::of(account.as_str());
         for (due, body) in rows.iter().zip(&bodies) {
             match (&due.event, body) {
                 (Some(event), Some(body)) if due.is_to_keep() => {
-                    events::keep_body(&mut set, event, body);
+                    events::keep_body(&mut set, event, &String::from_utf8_lossy(body));
                 }
                 (Some(_), Some(_)) => {}
                 _ => {
@@ -75,7 +74,7 @@ impl TargetLane {
         for (Due { job, .. }, body) in rows.into_iter().zip(bodies) {
             if let Some(body) = body {
                 self.known.insert(job.delivery.clone());
-                self.queue.push_back(Job { body: Bytes::from(body), ..job });
+                self.queue.push_back(Job { body, ..job });
             }
         }
         Ok(())
