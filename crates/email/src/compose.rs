@@ -86,7 +86,7 @@ fn has_encoded_word(word: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The name is no name.
-    #[error("has a name of other than 1 to 76 printable ASCII characters without a colon")]
+    #[error("must have a name of 1 to 76 printable ASCII characters, without spaces and colons")]
     Name,
     /// The service writes it itself.
     #[error("is written by the service itself")]

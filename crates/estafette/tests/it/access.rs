@@ -71,7 +71,9 @@ async fn one_login_serves_both_addresses(world: &World) {
 async fn signing_up_on_live_is_off(world: &World) {
     let body = json!({"email": "ada@example.com", "password": PASSWORD});
     let answer = world.post(Env::Live, "/v1/auth/signup").json(body).await;
-    answer.problem("signup_disabled");
+    let closed = answer.problem("signup_disabled");
+    let detail = closed.word("detail");
+    assert!(detail.contains("sign up at the sandbox, http://127.0.0.1:8081"), "{detail}");
     let answer = login(world, Env::Live, "ada@example.com", PASSWORD).await;
     answer.problem("invalid_login");
 }
@@ -388,6 +390,7 @@ fn the_other_way_round(config: &mut Config) {
 async fn signing_up_may_be_switched_off_and_on(world: &World) {
     let body = json!({"email": "ada@example.com", "password": PASSWORD});
     let refused = world.post(Env::Sandbox, "/v1/auth/signup").json(&body).await;
-    refused.problem("signup_disabled");
+    let refused = refused.problem("signup_disabled");
+    assert!(!refused.word("detail").contains("sign up"), "{}", refused.text);
     world.post(Env::Live, "/v1/auth/signup").json(&body).await.ok();
 }

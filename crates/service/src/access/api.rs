@@ -33,6 +33,13 @@ pub fn routes() -> ApiRouter<App> {
     routes!(login, logout, change_password, list_api_keys, create_api_key, disable_api_key)
 }
 
+/// Somebody has this email already: what whoever asks may do, beside giving another one.
+#[must_use]
+pub fn email_taken(instead: &str) -> Problem {
+    let detail = format!("is already registered: {instead}, or give another one");
+    Problem::invalid(vec![Item::at("/email", "invalid_email", detail)])
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let item = |at, code, detail: &str| Self::invalid(vec![Item::at(at, code, detail)]);
@@ -40,11 +47,7 @@ impl From<Error> for Problem {
             Error::InvalidLogin => Code::InvalidLogin.into(),
             Error::TooManyLogins { wait_s } => Self::new(Code::TooManyLogins).retry_after_s(wait_s),
             Error::InvalidEmail => item("/email", "invalid_email", "must be an email address"),
-            Error::EmailTaken => item(
-                "/email",
-                "invalid_email",
-                "is already registered: log in with `POST /v1/auth/login`, or give another one",
-            ),
+            Error::EmailTaken => email_taken("log in with `POST /v1/auth/login`"),
             Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
             Error::NewPassword(fault) => item("/new", fault.code(), &fault.to_string()),
             Error::NoSuchKey | Error::NoSuchPerson | Error::NoSuchStaff | Error::NoSuchSession => {
@@ -394,7 +397,7 @@ async fn list_api_keys(
 /// minutes, and comes without it afterwards.
 #[endpoints::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
     security(("portal_token" = [])),
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Problem::from(Error::TooManyKeys)]))),
     responses(
         (status = 200, body = NewKeyView, description = "The key"),
     ))]

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method};
 use store::args;
 
 use super::audit::By;
+use super::refused::{lacks_scope, malformed, no_staff_token, of_other_environment};
 use super::scope::Scope;
 use super::store as sql;
 use super::token::{self, Kind};
@@ -195,10 +196,8 @@ impl FromRequestParts<App> for Staff {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let text = match Pass::shown_in(&parts.headers)? {
             Pass::Token(text) | Pass::KeyAndToken { token: text, .. } => text,
-            Pass::Key(_) | Pass::None => {
-                let detail = "This endpoint takes a staff token in `Authorization: Bearer`.";
-                return Err(Problem::new(Code::MissingCredentials).detail(detail).only_token());
-            }
+            Pass::Key(_) => return Err(no_staff_token(true)),
+            Pass::None => return Err(no_staff_token(false)),
         };
         let (subject, token) = subject_of(app, text, Kind::Staff).await?;
         take(app, parts, Class::Read, &subject)?;
@@ -270,20 +269,7 @@ fn needs_one_of(accepted: &[Scope], scopes: u16) -> Result<(), Problem> {
     if accepted.is_empty() || Scope::set(accepted) & scopes != 0 {
         return Ok(());
     }
-    let words = Scope::words(Scope::set(accepted)).join(", ");
-    let detail = format!("This endpoint accepts keys with one of these scopes: {words}.");
-    Err(Problem::new(Code::InsufficientScope).detail(detail))
-}
-
-/// A text that cannot be a key of anybody.
-fn malformed(text: &str) -> Problem {
-    Problem::new(Code::InvalidApiKey).detail(if token::has_form(text) {
-        "This is a token, not an API key. `POST /v1/api-keys` makes a key, with a portal token as \
-         a `Bearer`."
-    } else {
-        "A part of the key is missing or mistyped. Copy it again, or make another one with \
-         `POST /v1/api-keys`."
-    })
+    Err(lacks_scope(Scope::set(accepted)))
 }
 
 async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
@@ -291,10 +277,7 @@ async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     if env != app.env {
         let server = &app.config.server;
         let home = if env == Env::Live { &server.live_url } else { &server.sandbox_url };
-        let (key, here) = (env.as_str(), app.env.as_str());
-        let detail =
-            format!("This is a {key} key: it works at {home}. This is the {here} address.");
-        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
+        return Err(of_other_environment(env, home, app.env));
     }
     let known = known_key(app, text).await?.ok_or(Code::InvalidApiKey)?;
     Ok(Caller {

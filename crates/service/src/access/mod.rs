@@ -15,6 +15,7 @@ pub mod limits;
 mod login;
 pub mod password;
 mod person;
+pub mod refused;
 pub mod retention;
 mod scope;
 pub mod sessions;

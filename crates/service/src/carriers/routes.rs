@@ -199,7 +199,11 @@ impl Table {
         for (at, route) in table.routes.iter().enumerate() {
             let mut carriers = route.carriers.iter().enumerate();
             if let Some((place, choice)) = carriers.find(|(_, choice)| !is_known(choice, lanes)) {
-                let reason = format!("is {:?}, which is not under sms.carriers", choice.name);
+                let known: Vec<&str> = lanes.iter().map(|lane| lane.carrier().name()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let name = &choice.name;
+                let reason =
+                    format!("is {name:?}, which is not under sms.carriers; known: {known}");
                 return Err(RouteFault { at, field: Field::Name(place), reason });
             }
         }

@@ -80,7 +80,7 @@ pub(super) fn bulk(app: &App, body: &[u8]) -> Result<Vec<Result<Order, Problem>>
     fields.finish(app.is_strict())?;
     let read = |item| {
         let Value::Object(map) = item else {
-            let fault = Item::at("", "invalid_type", "must be an object");
+            let fault = Item::at("", "invalid_type", "the email must be an object");
             return Err(Problem::invalid(vec![fault]));
         };
         order(app, Fields::of(map))

@@ -367,7 +367,7 @@ impl Problem {
     }
 
     /// What it says to a person: its own words, or else what is at fault, or what to do.
-    fn sentence(&self) -> Cow<'_, str> {
+    pub(crate) fn sentence(&self) -> Cow<'_, str> {
         if let Some(detail) = &self.inner.detail {
             return detail.into();
         }

@@ -98,8 +98,8 @@ codes! {
         "The operator reviews new accounts before they can send. Until then this one is read-only. \
          Ask the operator, and use the sandbox meanwhile.";
     403 SignupDisabled "signup_disabled" "Sign-up is disabled here":
-        "Accounts at this address are created by the operator. Ask for one, or sign up at the \
-         sandbox address if sign-up is open there.";
+        "The operator makes the accounts of this address: ask for one. `detail` names the sandbox \
+         where one may sign up there.";
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The recipient's country is not on the account's list. Ask the operator to add it.";
     403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
@@ -144,8 +144,9 @@ codes! {
         "Open a new ticket.";
     409 IdempotencyInProgress "idempotency_in_progress" "The first request is still running":
         "A request with this Idempotency-Key is still being carried out. Repeat it in a second.";
-    409 LimitReached "limit_reached" "A limit is reached":
-        "`detail` names the limit. Remove what is no longer needed, or ask the operator.";
+    409 LimitReached "limit_reached" "A limit or rule stands in the way":
+        "`detail` names it. Where it is a limit, remove what is no longer needed, or ask the \
+         operator.";
     410 OtpExpired "otp_expired" "The passcode has expired":
         "Send a new passcode.";
     410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":

@@ -284,7 +284,7 @@ pub enum Error {
     )]
     CarrierFailed,
     /// No carrier of a channel that was asked for leads to the number.
-    #[error("No {0} carrier serves this number. Ask the operator, or use another channel.")]
+    #[error("{0}. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
     /// No node is connected to a carrier of SMS that leads to the number.
     #[error(

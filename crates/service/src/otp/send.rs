@@ -182,10 +182,10 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
     }
     let (first, _) = first_channel(app, account, order, &Past::None);
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(spelt(channel))),
-        Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
-            Err(Error::NoCarrier("chat-app or SMS"))
-        }
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(without(channel))),
+        Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => Err(Error::NoCarrier(
+            "No chat-app carrier is set up for this account, and no SMS carrier for this number",
+        )),
         _ if first == Channel::Sms && !dispatch::is_reached(app, &account.id, &order.to).await => {
             Err(Error::OutOfReach)
         }
@@ -213,12 +213,13 @@ enum Counted {
     Beyond(Excess),
 }
 
-/// A channel in a sentence.
-const fn spelt(channel: Channel) -> &'static str {
+/// What it means that there is no carrier.
+const fn without(channel: Channel) -> &'static str {
     match channel {
-        Channel::Chatapp => "chat-app",
-        Channel::Sms => "SMS",
-        Channel::Email => "email",
+        // It would reach all numbers, unlike one of SMS.
+        Channel::Chatapp => "No chat-app carrier is set up for this account",
+        Channel::Sms => "No SMS carrier serves this number",
+        Channel::Email => "No email carrier is set up",
     }
 }
 

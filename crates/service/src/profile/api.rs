@@ -116,7 +116,7 @@ async fn signup(
     body: Bytes,
 ) -> Result<Response, Problem> {
     if !is_open(&app) {
-        return Err(Code::SignupDisabled.into());
+        return Err(closed(&app));
     }
     let (email, password) = newcomer(&app, &body)?;
     let owner = guest.owner(&app);
@@ -168,6 +168,18 @@ async fn read_profile(
         billing_mode: balance.billing_mode,
         status: balance.status,
     }))
+}
+
+/// Where else one may sign up, if that is open.
+fn closed(app: &App) -> Problem {
+    let problem = Problem::new(Code::SignupDisabled);
+    let sandbox = &app.config.server.sandbox_url;
+    let made = "The operator makes the accounts of this address";
+    problem.detail(if app.env == Env::Live && app.config.access.signup_sandbox {
+        format!("{made}: ask for one, or sign up at the sandbox, {sandbox}.")
+    } else {
+        format!("{made}: ask for one.")
+    })
 }
 
 fn is_open(app: &App) -> bool {

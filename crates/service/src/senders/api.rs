@@ -133,7 +133,7 @@ async fn list_senders(
 #[endpoints::path(
     post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
+    extensions(("x-codes" = json!([Problem::from(AskError::Full), Code::NotFound]))),
     responses(
         (status = 200, body = SenderView, description = "The sender and where it stands"),
     ),

@@ -12,7 +12,7 @@ use store::CommitError;
 use super::kinds::{Priority, Status};
 use super::tickets::{self, Filter, NewTicket, Rating};
 use super::view::TicketView;
-use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
+use super::{Author, Error, FULL, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
 use crate::access::caller::{Caller, Portal};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -152,7 +152,7 @@ pub(super) async fn found(
 #[endpoints::path(
     post, path = "/v1/support/tickets", tag = "Support",
     request_body = NewTicketBody,
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Problem::from(Error::from(CommitError::Rejected(FULL)))]))),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
     ),
@@ -242,7 +242,9 @@ async fn read_ticket(
         ("ticket_id" = String, Path, description = "The ticket"),
     ),
     request_body = NewRating,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::TicketClosed]))),
+    extensions(("x-codes" = json!([
+        Problem::from(tickets::rated_before()), Code::TicketClosed,
+    ]))),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
     ),
@@ -273,15 +275,17 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Unknown => Code::NotFound.into(),
-            Error::Closed { merged_into } => {
+            Error::Closed { merged_into, to_staff } => {
                 let problem = Self::new(Code::TicketClosed);
-                problem.detail(merged_into.map_or_else(
-                    || {
-                        "Its user can open a new ticket that names this one in `follows`."
-                            .to_owned()
-                    },
-                    |id| format!("It was merged into {id}, which goes on with it."),
-                ))
+                problem.detail(match (merged_into, to_staff) {
+                    (Some(id), _) => format!("It was merged into {id}, which goes on with it."),
+                    (None, true) => {
+                        "Its user can open a new ticket that names this one in `follows`.".into()
+                    }
+                    (None, false) => {
+                        "You can open a new ticket that names this one in `follows`.".into()
+                    }
+                })
             }
             Error::Expired => Code::FileExpired.into(),
             Error::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),

@@ -171,6 +171,8 @@ pub enum Error {
     Closed {
         /// The ticket that goes on with it, if it was merged.
         merged_into: Option<TicketId>,
+        /// Whether it is staff who are told, and who cannot open another one.
+        to_staff: bool,
     },
     /// The file has expired.
     #[error("the file was deleted")]
@@ -201,6 +203,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whoever reads the ticket finds it closed.
+    fn closed(reader: Reader<'_>, ticket: &Ticket) -> Self {
+        let to_staff = reader == Reader::Staff;
+        Self::Closed { merged_into: ticket.merged_into.clone(), to_staff }
+    }
+
     /// The fault of whoever named an object, if there is no such one; any other error as it is.
     fn or_unknown(self, fault: Self) -> Self {
         if matches!(self, Self::Unknown) { fault } else { self }

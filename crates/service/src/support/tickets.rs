@@ -254,7 +254,7 @@ pub(super) async fn change(
 async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Result<Ticket, Error> {
     let before = find(app, Reader::Staff, id).await?;
     if before.status == Status::Closed {
-        return Err(Error::Closed { merged_into: before.merged_into });
+        return Err(Error::closed(Reader::Staff, &before));
     }
     let after = decide::changed(&before, patch, &app.config.support, app.now());
     if before == after {
@@ -311,7 +311,7 @@ async fn try_merge(
         return Err(wrong());
     }
     if before.status == Status::Closed {
-        return Err(Error::Closed { merged_into: before.merged_into });
+        return Err(Error::closed(Reader::Staff, &before));
     }
     let mut after = before.clone();
     after.merged_into = Some(into.clone());
@@ -371,7 +371,7 @@ async fn try_rate(
     let Rating { by, score, comment } = rating;
     let before = find(app, Reader::User(account), id).await?;
     if before.merged_into.is_some() {
-        return Err(Error::Closed { merged_into: before.merged_into });
+        return Err(Error::closed(Reader::User(account), &before));
     }
     if !matches!(before.status, Status::Resolved | Status::Closed) {
         let status = before.status.as_str();
@@ -380,7 +380,7 @@ async fn try_rate(
         return Err(Error::Full(detail));
     }
     if before.rating.is_some() {
-        return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
+        return Err(rated_before());
     }
     let (rating, rating_comment) = (Some(*score), comment.clone());
     let after = Ticket { rating, rating_comment, ..before.clone() };
@@ -389,6 +389,10 @@ async fn try_rate(
     put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
     Ok(as_committed(app, Reader::User(account), after).await)
+}
+
+pub(super) fn rated_before() -> Error {
+    Error::Full("A ticket is rated once, and this one was.".to_owned())
 }
 
 /// Notes how far a side has read; never back, never beyond what there is.

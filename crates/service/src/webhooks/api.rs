@@ -184,7 +184,7 @@ async fn list_webhooks(
     post, path = "/v1/webhooks", tag = "Webhooks",
     request_body = NewWebhook,
     extensions(("x-codes" = json!([
-        Code::LimitReached, Code::NotFound, Code::WebhookUrlNotAllowed,
+        Problem::from(Error::Full), Code::NotFound, Code::WebhookUrlNotAllowed,
     ]))),
     responses(
         (status = 200, body = WebhookView, description = "The target, with its secret"),

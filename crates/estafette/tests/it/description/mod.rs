@@ -4,6 +4,7 @@
 mod examples;
 mod kinds;
 mod parsers;
+mod said;
 mod words;
 
 use serde_json::{Value, json};
@@ -30,11 +31,17 @@ impl Operation {
     }
 
     fn has_code(&self, document: &Value, code: &str) -> bool {
+        self.example(document, code).is_some()
+    }
+
+    /// What a problem with this code looks like here.
+    fn example<'v>(&'v self, document: &'v Value, code: &str) -> Option<&'v Value> {
         let answers = self.described["responses"].as_object().unwrap();
-        answers.values().any(|answer| {
+        let shown = answers.values().find_map(|answer| {
             let answer = resolved(document, answer);
-            answer["content"]["application/problem+json"]["examples"].get(code).is_some()
-        })
+            answer["content"]["application/problem+json"]["examples"].get(code)
+        });
+        Some(&resolved(document, shown?)["value"])
     }
 
     /// The schema and the example of its JSON body.

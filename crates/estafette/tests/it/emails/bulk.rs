@@ -36,6 +36,7 @@ async fn each_email_is_taken_or_refused_on_its_own_and_in_order(world: &World) {
     let answer = send(&ada, &messages).await.ok();
     assert_eq!(answer.names(), ["results"]);
     let results = answer.field("results").as_array().unwrap();
+    assert_eq!(results[2]["error"]["detail"], "The email must be an object.", "{}", answer.text);
     let stands: Vec<_> = results
         .iter()
         .map(|row| (row["index"].as_i64().unwrap(), row["status"].as_str().unwrap()))

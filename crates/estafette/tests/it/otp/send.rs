@@ -300,9 +300,14 @@ fn is_gsm7(letter: char) -> bool {
 async fn live_without_carriers_answers_503_and_keeps_nothing(world: &World) {
     let ada = world.live_account("ada", 1_000).await;
     assert_eq!(ada.env, Env::Live);
-    for mode in ["auto", "chatapp", "sms"] {
+    for (mode, told) in [
+        ("auto", "No chat-app carrier is set up for this account, and no SMS carrier"),
+        ("chatapp", "No chat-app carrier is set up for this account."),
+        ("sms", "No SMS carrier serves this number."),
+    ] {
         let body = json!({"to": phone("5678"), "delivery_mode": mode, "reference": "r"});
-        ada.send(body).await.problem("carrier_unavailable");
+        let refused = ada.send(body).await.problem("carrier_unavailable");
+        assert!(refused.word("detail").starts_with(told), "{}", refused.text);
     }
     assert_eq!(ada.balance().await, 1_000);
     assert_eq!(ada.movements().await, []);

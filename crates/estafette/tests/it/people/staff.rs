@@ -11,6 +11,8 @@ use crate::world::tenant::{PASSWORD, phone};
 
 on_every_engine!(
     staff_come_and_go,
+    staff_who_give_a_taken_email_are_told_where_it_is,
+    staff_who_show_a_key_are_told_where_a_token_is,
     two_who_remove_each_other_do_not_both_succeed,
     staff_change_their_password,
     staff_see_and_end_the_keys_of_an_account,
@@ -29,6 +31,35 @@ async fn hire(world: &World, email: &str) -> (String, String) {
     let id = made.await.ok().word("staff_id").to_owned();
     let login = login_from(world, LOGIN, email, (PASSWORD, "")).await.ok();
     (id, login.word("token").to_owned())
+}
+
+async fn staff_who_give_a_taken_email_are_told_where_it_is(world: &World) {
+    let ada = world.account("ada").await;
+    hire(world, "mia@example.com").await;
+    for (path, email, whereabouts) in [
+        ("/v1/admin/staff", "mia@example.com", "`GET /v1/admin/staff`"),
+        ("/v1/admin/accounts", &*ada.email, "`GET /v1/admin/accounts?email=…`"),
+    ] {
+        let body = json!({"email": email, "password": PASSWORD});
+        let made = world.post(Env::Live, path).bearer(world.staff().await).json(body).await;
+        let taken = made.fault("/email", "invalid_email");
+        assert!(taken.word("detail").contains(whereabouts), "{path}: {}", taken.text);
+        assert!(!taken.word("detail").contains("log in"), "{path}: {}", taken.text);
+    }
+    let body = json!({"email": ada.email, "password": PASSWORD});
+    let again = world.post(Env::Sandbox, "/v1/auth/signup").json(body).await;
+    assert!(again.word("detail").contains("log in"), "{}", again.text);
+}
+
+async fn staff_who_show_a_key_are_told_where_a_token_is(world: &World) {
+    let ada = world.account("ada").await;
+    let shown = ada.call("GET", "/v1/admin/staff").await.problem("missing_credentials");
+    let detail = shown.word("detail");
+    for part in ["This is an API key", "POST /v1/admin/auth/login"] {
+        assert!(detail.contains(part), "{detail}");
+    }
+    let none = world.get(Env::Sandbox, "/v1/admin/staff").await.problem("missing_credentials");
+    assert!(!none.word("detail").contains("This is"), "{}", none.text);
 }
 
 async fn staff_come_and_go(world: &World) {

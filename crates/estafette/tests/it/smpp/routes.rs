@@ -190,6 +190,9 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
         let answer = put(world, json!({"routes": routes})).await.await;
         answer.problem("validation_failed").fault(pointer, code);
     }
+    let unknown = json!({"routes": [{"prefix": "+", "carriers": ["no"]}]});
+    let unknown = put(world, unknown).await.await;
+    assert!(unknown.text.contains("under sms.carriers; known: one"), "{}", unknown.text);
     world.put(Env::Live, "/v1/admin/routes").json(json!([])).await.problem("missing_credentials");
     let shown = world.get(Env::Live, "/v1/admin/routes").bearer(world.staff().await).await.ok();
     assert_eq!(shown.list().len(), 1, "nothing has changed");

@@ -307,9 +307,11 @@ async fn an_upload_that_is_no_multipart_is_refused(world: &World) {
     post(&kind(), b"nonsense".to_vec()).await.problem("invalid_request");
     let whole = form("a.png", None, &png(), &[]);
     post(&kind(), whole[..whole.len() - 20].to_vec()).await.problem("invalid_request");
-    post(&kind(), form("a.png", None, &png(), &[("x", "y")])).await.problem("invalid_request");
+    let odd = post(&kind(), form("a.png", None, &png(), &[("x/y", "y")])).await;
+    assert_eq!(odd.problem("invalid_request").item("/x~1y"), Some("unknown_field".into()));
     let two = form("a.png", None, &png(), &[("message", "1"), ("message", "2")]);
-    post(&kind(), two).await.problem("invalid_request");
+    let twice = post(&kind(), two).await.problem("invalid_request");
+    assert_eq!(twice.item("/message"), Some("invalid_type".into()), "{}", twice.text);
     let long = "x".repeat(10_001);
     let long = form("a.png", None, &png(), &[("message", &long)]);
     post(&kind(), long).await.fault("/message", "too_long");

@@ -17,6 +17,7 @@ on_every_engine!(
     notes_move_nothing_that_a_user_sees,
     an_answer_is_not_lost_under_the_id_of_a_note,
     an_open_matter_that_is_merged_stays_open,
+    who_finds_a_ticket_closed_is_told_what_they_can_do,
     a_page_of_another_site_opens_no_socket,
 );
 
@@ -187,6 +188,17 @@ async fn an_answer_is_not_lost_under_the_id_of_a_note(world: &World) {
     answer(world, &id, said("Hello", false)).await.fault("/client_message_id", "invalid_enum");
     answer(world, &id, said("never pays", false)).await.fault("/client_message_id", "invalid_enum");
     assert_eq!(all_messages(world, &id).await.len(), 2);
+}
+
+async fn who_finds_a_ticket_closed_is_told_what_they_can_do(world: &World) {
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "m").await;
+    change(world, &id, json!({"status": "closed"})).await.ok();
+    let write = ada.desk("POST", &format!("/v1/support/tickets/{id}/messages"));
+    let user = write.json(json!({"message": "too late"})).await.problem("ticket_closed");
+    assert!(user.word("detail").starts_with("You can open a new ticket"), "{}", user.text);
+    let again = change(world, &id, json!({"status": "open"})).await.problem("ticket_closed");
+    assert!(again.word("detail").starts_with("Its user can open"), "{}", again.text);
 }
 
 async fn an_open_matter_that_is_merged_stays_open(world: &World) {

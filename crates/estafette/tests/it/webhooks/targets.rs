@@ -20,6 +20,7 @@ on_every_engine!(
     after_a_rotation_the_old_secret_signs_for_a_day,
     a_repeated_creation_makes_one_target_and_shows_the_secret_for_ten_minutes,
     an_account_has_fifty_targets_at_most,
+    an_unknown_type_of_event_is_answered_with_those_that_there_are,
 );
 
 async fn a_target_without_events_gets_sms_deliveries_only(world: &World) {
@@ -30,6 +31,18 @@ async fn a_target_without_events_gets_sms_deliveries_only(world: &World) {
     assert_eq!(made.body["events"], json!(["sms.delivery"]));
     assert_eq!(made.body["active"], json!(true));
     assert!(made.word("secret").starts_with("whsec_"));
+}
+
+async fn an_unknown_type_of_event_is_answered_with_those_that_there_are(world: &World) {
+    let ada = ada(world).await;
+    let made = hook(&ada, "https://127.0.0.1:9999/a", &["otp.status"]).await;
+    let deliveries = format!("/v1/webhooks/{}/deliveries", made.word("id"));
+    for list in [&*deliveries, "/v1/events"] {
+        ada.desk("GET", &format!("{list}?type=otp.status")).await.ok();
+        let refused = ada.desk("GET", &format!("{list}?type=otp.nothing")).await;
+        let detail = refused.problem("invalid_request").word("detail").to_owned();
+        assert!(Kind::ALL.iter().all(|kind| detail.contains(kind.as_str())), "{list}: {detail}");
+    }
 }
 
 async fn a_target_is_read_changed_and_deleted(world: &World) {

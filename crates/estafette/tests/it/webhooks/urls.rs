@@ -57,9 +57,7 @@ async fn urls_into_the_operators_network_are_refused() {
         refused.problem("webhook_url_not_allowed").word("detail").to_owned()
     };
     let inside = told("https://inside.test/").await;
-    for url in ["https://both.test/", "https://localhost/"] {
-        assert_eq!(told(url).await, inside, "what a name leads to is not told");
-    }
+    assert_eq!(told("https://both.test/").await, inside, "what a name leads to is not told");
     // What helps nobody is not advised.
     assert!(told("https://169.254.169.254/").await.contains("no setting opens this one"));
     // On a laptop both switches are needed; whoever is told one of them is refused again.
@@ -69,6 +67,17 @@ async fn urls_into_the_operators_network_are_refused() {
             assert!(detail.contains(switch), "{url}: {detail}");
         }
     }
+    // Of what says by itself where it leads, the value is named.
+    for (url, networks) in [
+        ("https://localhost/", "[\"127.0.0.0/8\", \"::1/128\"]"),
+        ("https://10.0.0.1/", "[\"10.0.0.1/32\"]"),
+        ("https://[fd00::1]/", "[\"fd00::1/128\"]"),
+    ] {
+        let detail = told(url).await;
+        assert!(detail.contains(&format!("allow_networks = {networks}")), "{url}: {detail}");
+    }
+    let other = told("ftp://example.com/").await;
+    assert!(other.contains("https://") && !other.contains("http://"), "{other}");
     assert!(inside.contains("name its network in webhooks.allow_networks"), "{inside}");
     // Whether a name exists is looked at when it is called.
     ada.desk("POST", "/v1/webhooks").json(json!({"url": "https://new.test/"})).await.ok();

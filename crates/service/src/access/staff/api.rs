@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::StaffMember;
 use crate::access::api::{
-    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, log_in, log_out, private,
-    replace_password,
+    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, email_taken, log_in, log_out,
+    private, replace_password,
 };
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::token::Kind;
-use crate::access::{Credentials, Guest, Leaver, Owner, Staff, email, key, password};
+use crate::access::{Credentials, Error, Guest, Leaver, Owner, Staff, email, key, password};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
@@ -206,7 +206,11 @@ async fn add_staff(
         let is_made_up = given.is_none();
         let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
         let credentials = Credentials { email: &email, password: &password };
-        let id = super::add_staff(&app, credentials, staff.by(), &claim, is_made_up).await?;
+        let added = super::add_staff(&app, credentials, staff.by(), &claim, is_made_up).await;
+        let id = added.map_err(|error| match error {
+            Error::EmailTaken => email_taken("`GET /v1/admin/staff` lists the members of staff"),
+            other => other.into(),
+        })?;
         Ok(view(id.to_string(), email, is_made_up.then_some(password)))
     };
     let again = async |seen: Seen| {
@@ -239,7 +243,7 @@ pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
 /// Their tokens end at once. The last member of staff stays.
 #[endpoints::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
     params(("staff_id" = String, Path, description = "The member of staff")),
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Problem::from(Error::LastStaff)]))),
     responses(
         (status = 200, body = DoneView, description = "They are no member of staff any more"),
     ),

@@ -221,7 +221,7 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
     let (given, wanted) = (params.len(), template.params());
     if given != wanted {
         let detail = format!(
-            "must have as many values as the body has variables, {wanted}; {given} were given"
+            "must have as many values as the body has variables: {wanted}, and not {given}"
         );
         let is_in_params = filled.components.is_empty() || !filled.params.is_empty();
         let pointer = if is_in_params { "/template_params" } else { "/components" };

@@ -233,7 +233,7 @@ async fn list_templates(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     request_body = NewTemplate,
     extensions(("x-codes" = json!([
-        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable, Code::NotFound,
+        Code::TemplateExists, Problem::from(Error::Full), Code::CarrierUnavailable, Code::NotFound,
     ]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template is declared"),
@@ -342,7 +342,7 @@ async fn delete_template(
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
     request_body = Option<EmptyRequest>,
     extensions(("x-codes" = json!([
-        Code::CarrierUnavailable, Code::TemplateExists, Code::LimitReached,
+        Code::CarrierUnavailable, Code::TemplateExists, Problem::from(Error::Full),
     ]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template as it stands now"),

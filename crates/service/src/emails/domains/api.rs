@@ -164,7 +164,9 @@ async fn list_domains(
 #[endpoints::path(
     post, path = "/v1/email-domains", tag = "Email",
     request_body = NewDomain,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
+    extensions(("x-codes" = json!([
+        Problem::from(crate::emails::Error::TooManyDomains), Code::NotFound,
+    ]))),
     responses(
         (status = 200, body = DomainView, description = "The domain and its records"),
     ),

@@ -2,6 +2,7 @@
 //! credentials, no fragment. Hosts are read as browsers read them (WHATWG URL), so `0x7f.1`,
 //! `2130706433` and `127.0.0.1` are one address here and everywhere after.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use hyper::http::uri::PathAndQuery;
@@ -30,6 +31,14 @@ const METADATA: &[&str] = &[
     "instance-data.internal",
 ];
 
+/// How http:// is opened, which the operator does for tests.
+const HTTP_HERE: &str = "must begin with https://; for http:// on this machine the operator sets \
+                         webhooks.allow_http = true and webhooks.allow_networks = \
+                         [\"127.0.0.0/8\", \"::1/128\"]";
+const HTTP_ELSEWHERE: &str = "must begin with https://; for http:// the operator sets \
+                              webhooks.allow_http, and for a host that is not public \
+                              webhooks.allow_networks as well";
+
 /// Why a URL is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -51,20 +60,24 @@ pub struct Destination {
     pub(super) authority: String,
 }
 
-/// Whether a URL leads to the machine itself.
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
+/// Whether a host is the machine itself, by its name or address.
+fn is_this_machine<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => is_localhost(name.as_ref()),
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
     }
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 impl Destination {
     /// What to do where it may not be called.
     #[must_use]
-    pub fn way_out(&self) -> &'static str {
+    pub fn way_out(&self) -> Cow<'static, str> {
         // What a name leads to is not told.
         let ip = match self.host {
             Host::Domain(_) => None,
@@ -73,16 +86,24 @@ impl Destination {
         };
         match ip {
             Some(ip) if matches!(judge(ip, &[]), Verdict::Never(_)) => {
-                "use one that has public addresses only: no setting opens this one"
+                "use one that has public addresses only: no setting opens this one".into()
             }
-            Some(ip) if ip.is_loopback() => {
+            _ if is_this_machine(&self.host) => {
                 "use one that has public addresses only, or let the operator set \
                  webhooks.allow_networks = [\"127.0.0.0/8\", \"::1/128\"]"
+                    .into()
             }
-            _ => {
-                "use one that has public addresses only, or let the operator name its network in \
-                 webhooks.allow_networks"
+            Some(ip) => {
+                let bits = if ip.is_ipv4() { 32 } else { 128 };
+                format!(
+                    "use one that has public addresses only, or let the operator set \
+                     webhooks.allow_networks = [\"{ip}/{bits}\"], or the network that it is in"
+                )
+                .into()
             }
+            None => "use one that has public addresses only, or let the operator name its network \
+                     in webhooks.allow_networks"
+                .into(),
         }
     }
 
@@ -118,16 +139,11 @@ impl Destination {
         let is_tls = match url.scheme() {
             "https" => true,
             "http" if allow_http => false,
-            _ => {
-                return Err(Fault::NotAllowed(if is_this_machine(&url) {
-                    "must begin with https://; for http:// on this machine the operator sets \
-                     webhooks.allow_http = true and webhooks.allow_networks = [\"127.0.0.0/8\", \
-                     \"::1/128\"]"
-                } else {
-                    "must begin with https://; for http:// the operator sets webhooks.allow_http, \
-                     and for a host that is not public webhooks.allow_networks as well"
-                }));
+            "http" => {
+                let is_here = url.host().is_some_and(|host| is_this_machine(&host));
+                return Err(Fault::NotAllowed(if is_here { HTTP_HERE } else { HTTP_ELSEWHERE }));
             }
+            _ => return Err(Fault::NotAllowed("must begin with https://")),
         };
         // The parser takes `https:host` and `https:///host` for `https://host`.
         let is_bare = |(scheme, rest): (&str, &str)| scheme.contains(':') || rest.starts_with('/');

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE, SettingsPatch,
 };
-use crate::access::api::private;
+use crate::access::api::{email_taken, private};
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::staff::{self, api::new_person};
@@ -344,6 +344,9 @@ impl From<Fault> for Problem {
                 Self::invalid(vec![Item::at("/settings/default_sender", "invalid_enum", detail)])
             }
             Fault::Busy => Self::new(Code::Overloaded),
+            Fault::Access(access::Error::EmailTaken) => {
+                email_taken("`GET /v1/admin/accounts?email=…` shows the accounts of its user")
+            }
             Fault::Access(error) => error.into(),
             Fault::Db(error) => error.into(),
             Fault::Commit(error) => error.into(),

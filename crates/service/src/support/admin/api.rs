@@ -252,7 +252,9 @@ async fn list_all_ticket_messages(
         ("ticket_id" = String, Path, description = "The ticket"),
     ),
     request_body = NewStaffMessageBody,
-    extensions(("x-codes" = json!([Code::TicketClosed, Code::LimitReached]))),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Problem::from(messages::too_many()),
+    ]))),
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message"),
     ),

@@ -115,7 +115,7 @@ async fn list_canned_replies(
 #[endpoints::path(
     post, path = "/v1/admin/canned-replies", tag = "Operator",
     request_body = NewCannedReply,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
+    extensions(("x-codes" = json!([Problem::from(super::full()), Code::NotFound]))),
     responses(
         (status = 200, body = CannedReplyView, description = "The reply"),
     ),

@@ -111,7 +111,6 @@ struct Draft {
 
 async fn keep(app: &App, draft: Draft, by: By<'_>, claim: &Claim) -> Result<Reply, Error> {
     let (id, now) = (CannedReplyId::new(&app.clock), app.now());
-    let full = || Error::Full(format!("There are {MOST} replies already. Delete one first."));
     if app.db.row::<(CannedReplyId,)>(sql::LAST_OF_ALL, args![MOST - 1]).await?.is_some() {
         return Err(full());
     }
@@ -122,6 +121,10 @@ async fn keep(app: &App, draft: Draft, by: By<'_>, claim: &Claim) -> Result<Repl
     note(app, &mut set, &id, by, "canned_reply.create");
     app.db.commit(set).await?;
     Ok(Reply { id, title, body, created_at: now, updated_at: now })
+}
+
+fn full() -> Error {
+    Error::Full(format!("There are {MOST} replies already. Delete one first."))
 }
 
 async fn change(app: &App, id: &CannedReplyId, draft: Draft, by: By<'_>) -> Result<Reply, Error> {

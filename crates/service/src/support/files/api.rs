@@ -76,7 +76,8 @@ pub struct NewStaffFile {
     ),
     request_body(content = NewTicketFile, content_type = "multipart/form-data"),
     extensions(("x-codes" = json!([
-        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+        Code::TicketClosed, Problem::from(super::full()), Code::FileTooLarge,
+        Code::UnsupportedFileType,
     ]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message with its file"),
@@ -107,7 +108,8 @@ async fn upload_ticket_file(
     ),
     request_body(content = NewStaffFile, content_type = "multipart/form-data"),
     extensions(("x-codes" = json!([
-        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+        Code::TicketClosed, Problem::from(messages::too_many()), Code::FileTooLarge,
+        Code::UnsupportedFileType,
     ]))),
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message with its file"),
@@ -383,7 +385,8 @@ impl From<Refusal> for Problem {
             Refusal::Cut(cut) => cut.into(),
             Refusal::TooLarge => crate::kit::upload::Cut::TooLarge.into(),
             Refusal::Type(why) => Self::new(Code::UnsupportedFileType).detail(why),
-            Refusal::Malformed(why) => Self::new(Code::InvalidRequest).detail(why),
+            Refusal::Malformed(why) => Self::bad_request("", "invalid_type", why),
+            Refusal::Odd(item) => Self::new(Code::InvalidRequest).item(item),
             Refusal::Part { field, code, detail } => {
                 Self::invalid(vec![Item::at(&format!("/{field}"), code, detail)])
             }

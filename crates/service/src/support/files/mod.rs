@@ -107,9 +107,13 @@ pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side,
 pub(super) async fn has_room(app: &App, account: &AccountId, size: i64) -> Result<(), Error> {
     let kept: Option<(i64,)> = app.db.row(sql::KEPT, args![account]).await?;
     if kept.map_or(0, |(kept,)| kept).saturating_add(size) > most_bytes(app) {
-        return Err(CommitError::Rejected(super::STORAGE_FULL).into());
+        return Err(full());
     }
     Ok(())
+}
+
+fn full() -> Error {
+    CommitError::Rejected(super::STORAGE_FULL).into()
 }
 
 fn most_bytes(app: &App) -> i64 {

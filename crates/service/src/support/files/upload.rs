@@ -20,6 +20,8 @@ use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
 use crate::app::{App, Env};
 use crate::kit::id::{AccountId, FileId};
+use crate::kit::json;
+use crate::kit::problem::Item;
 use crate::kit::upload::{Cut, MOST_FILE_BYTES};
 use crate::support::LONGEST_MESSAGE;
 
@@ -48,6 +50,9 @@ pub enum Refusal {
     /// The body is not multipart as it should be; why.
     #[error("{0}")]
     Malformed(String),
+    /// It is, and a part of it should not be there.
+    #[error("{} {}", .0.pointer, .0.detail)]
+    Odd(Item),
     /// One part is missing or wrong.
     #[error("{field} {detail}")]
     Part {
@@ -194,7 +199,7 @@ impl Upload {
             let name = part.field.name().unwrap_or_default().to_owned();
             let shown: String = name.chars().take(64).collect();
             if seen.contains(&name) {
-                return Err(Refusal::Malformed(format!("The part {shown:?} comes twice.")));
+                return Err(odd(&shown, "invalid_type", "must come once".to_owned()));
             }
             if seen.len() >= 20 {
                 return Err(Refusal::Malformed("There are too many parts.".to_owned()));
@@ -210,8 +215,8 @@ impl Upload {
                 }
                 _ if app.is_strict() => {
                     let known = known.join(", ");
-                    let why = format!("The part {shown:?} is unknown; known: {known}.");
-                    return Err(Refusal::Malformed(why));
+                    let detail = format!("is not a part of this request; known: {known}");
+                    return Err(odd(&shown, "unknown_field", detail));
                 }
                 _ => part.pass().await?,
             }
@@ -423,6 +428,11 @@ async fn flag(part: Part<'_>, field: &'static str) -> Result<bool, Refusal> {
             Err(Refusal::Part { field, code: "invalid_type", detail })
         }
     }
+}
+
+/// A part that should not be there.
+fn odd(name: &str, code: &'static str, detail: String) -> Refusal {
+    Refusal::Odd(Item::at(&format!("/{}", json::escaped(name)), code, detail))
 }
 
 /// What the parser says, or why the body under it ended.

@@ -144,7 +144,9 @@ pub(in crate::support) fn leading_on(
         ("ticket_id" = String, Path, description = "The ticket"),
     ),
     request_body = NewMessageBody,
-    extensions(("x-codes" = json!([Code::TicketClosed, Code::LimitReached]))),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Problem::from(super::too_many()),
+    ]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message"),
     ),

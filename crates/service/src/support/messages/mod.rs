@@ -69,20 +69,23 @@ pub(in crate::support) async fn ahead(
     let before = find(app, reader, ticket).await?;
     let written = repeated(app, &before, new, claim).await?;
     if written.is_none() {
-        takes_more(&before)?;
+        takes_more(reader, &before)?;
     }
     Ok(written)
 }
 
-fn takes_more(ticket: &Ticket) -> Result<(), Error> {
+fn takes_more(reader: Reader<'_>, ticket: &Ticket) -> Result<(), Error> {
     if ticket.status == Status::Closed {
-        return Err(Error::Closed { merged_into: ticket.merged_into.clone() });
+        return Err(Error::closed(reader, ticket));
     }
     if ticket.last_seq >= MOST_MESSAGES {
-        let detail = format!("A ticket has at most {MOST_MESSAGES} messages. Open a new one.");
-        return Err(Error::Full(detail));
+        return Err(too_many());
     }
     Ok(())
+}
+
+pub(in crate::support) fn too_many() -> Error {
+    Error::Full(format!("A ticket has at most {MOST_MESSAGES} messages. Open a new one."))
 }
 
 /// A message that its client sent before. The key of the request stands for it from now on.
@@ -117,7 +120,7 @@ async fn try_write(
     if let Some(written) = repeated(app, &before, new, claim).await? {
         return Ok(written);
     }
-    takes_more(&before)?;
+    takes_more(reader, &before)?;
     let now = app.now();
     let mut set = WriteSet::of(before.account.as_str());
     let id = TicketMessageId::new(&app.clock);

@@ -21,6 +21,7 @@ use crate::kit::page::{self, NoQuery, Query, Since};
 use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::words::one_of;
 use crate::webhooks::log::{self, Detail, Filter};
 use crate::webhooks::{self, Asked};
 
@@ -236,8 +237,8 @@ fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
     }
     let kind = query.get("type").unwrap_or("").to_owned();
     if !kind.is_empty() && kind.parse::<Kind>().is_err() {
-        let detail = "is not an event type; see GET /v1/openapi.json";
-        return Err(Problem::bad_request("?type", "invalid_enum", detail));
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+        return Err(Problem::bad_request("?type", "invalid_enum", one_of(&known)));
     }
     Ok(Filter { status, kind, since })
 }

@@ -10,7 +10,7 @@ const SANDBOX: &str = "/v1/sandbox/";
 const TAG: &str = "Sandbox";
 const COMPONENTS: &str = "#/components/";
 /// The components that nothing but references leads to.
-const KINDS: [&str; 4] = ["schemas", "responses", "parameters", "headers"];
+const KINDS: [&str; 5] = ["schemas", "responses", "parameters", "headers", "examples"];
 
 /// What is left of a description of both.
 pub(super) fn without_sandbox(mut document: Value) -> Value {

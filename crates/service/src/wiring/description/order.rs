@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 const ROOT: [&str; 6] = ["openapi", "info", "servers", "tags", "paths", "webhooks"];
 /// Paths that begin so stand together; the longest that fits counts.
-const PATHS: [&str; 36] = [
+const PATHS: [&str; 47] = [
     "/v1/auth/signup",
     "/v1/auth/login",
     "/v1/api-keys",
@@ -40,10 +40,23 @@ const PATHS: [&str; 36] = [
     "/v1/support-ticket-files",
     "/v1/sandbox",
     "/v1/admin/auth",
+    "/v1/admin/staff",
     "/v1/admin/accounts",
+    "/v1/admin/senders",
+    "/v1/admin/prices",
+    "/v1/admin/carriers",
+    "/v1/admin/routes",
+    "/v1/admin/inbound-notifications",
+    "/v1/admin/support/tickets",
+    "/v1/admin/support-ticket-files",
+    "/v1/admin/canned-replies",
+    "/v1/admin/erasures",
+    "/v1/admin/audit-log",
     "/v1/admin",
     "/v1/upstream",
 ];
+/// What belongs to a ticket: what one does first comes first. Names that are not here come later.
+const NESTED: [&str; 7] = ["messages", "files", "read", "rating", "history", "merge", "ws-token"];
 /// What makes something comes before what reads it, and what ends it comes last.
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
@@ -100,9 +113,11 @@ fn place(list: &[&str], name: &str) -> usize {
     list.iter().position(|known| *known == name).unwrap_or(list.len())
 }
 
-/// Where a path stands: by its group, then short ones first.
-fn rank(path: &str) -> (usize, usize) {
-    (group(path).unwrap_or(PATHS.len()), path.split('/').count())
+/// Where a path stands: by its group, then by what it is below, so that a list is followed by what
+/// is done with one of it.
+fn rank(path: &str) -> (usize, Vec<(usize, String)>) {
+    let step = |name: &str| (place(&NESTED, name), name.to_owned());
+    (group(path).unwrap_or(PATHS.len()), path.split('/').map(step).collect())
 }
 
 fn group(path: &str) -> Option<usize> {
@@ -134,11 +149,19 @@ mod tests {
         let document = json!({"components": {}, "openapi": "3.1.0", "paths": {
             "/v1/admin/accounts": {}, "/v1/auth/signup": {}, "/v1/otp": {}, "/v1/otp/send": {},
             "/v1/otp/{challenge_id}": operations, "/v1/otp/{challenge_id}/verified": {},
+            "/v1/admin/accounts/{account_id}": {}, "/v1/admin/accounts/{account_id}/a": {},
+            "/v1/admin/accounts/{account_id}/a/{id}": {}, "/v1/admin/accounts/{account_id}/b": {},
+            "/v1/admin/accounts/{account_id}/messages": {},
         }});
         let expected = "{\"openapi\":\"3.1.0\",\"paths\":{\"/v1/auth/signup\":{},\
             \"/v1/otp/send\":{},\
             \"/v1/otp/{challenge_id}\":{\"post\":3,\"get\":2,\"delete\":1},\
-            \"/v1/otp/{challenge_id}/verified\":{},\"/v1/otp\":{},\"/v1/admin/accounts\":{}},\
+            \"/v1/otp/{challenge_id}/verified\":{},\"/v1/otp\":{},\"/v1/admin/accounts\":{},\
+            \"/v1/admin/accounts/{account_id}\":{},\
+            \"/v1/admin/accounts/{account_id}/messages\":{},\
+            \"/v1/admin/accounts/{account_id}/a\":{},\
+            \"/v1/admin/accounts/{account_id}/a/{id}\":{},\
+            \"/v1/admin/accounts/{account_id}/b\":{}},\
             \"components\":{}}";
         assert_eq!(String::from_utf8(written(&document)).unwrap(), expected);
     }

@@ -2,6 +2,7 @@
 //! answer has the codes of its status as an enum, so that generated clients can tell them apart.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde_json::{Value, json};
 use utoipa::openapi::example::ExampleBuilder;
@@ -10,7 +11,8 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::schema::{AllOfBuilder, Components, OneOfBuilder};
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder, Schema, Type};
 
-use crate::kit::problem::{Item, Problem};
+use super::said::Said;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// Sets of codes that many operations share, with the names of their answers. Others are called
@@ -97,6 +99,15 @@ pub(super) struct Members {
     pub(super) example: Option<Value>,
 }
 
+/// What an operation answers with one status.
+pub(super) struct Told<'a> {
+    pub(super) operation: &'a str,
+    pub(super) codes: &'a [Code],
+    pub(super) members: Vec<Members>,
+    /// What its problems say, where that is not what their code advises.
+    pub(super) said: &'a BTreeMap<Code, Said>,
+}
+
 /// A header of answers, by its component.
 pub(super) fn header(component: &str) -> (String, Ref) {
     let name = HEADERS.iter().find(|each| each.0 == component).map_or(component, |each| each.1);
@@ -117,40 +128,45 @@ pub(super) fn describe_headers(components: &mut Components) {
 }
 
 /// Refers to the answer with these codes of one status, and describes it if it is the first such.
-pub(super) fn problem(
-    components: &mut Components,
-    operation: &str,
-    codes: &[Code],
-    members: Vec<Members>,
-) -> RefOr<Response> {
+pub(super) fn problem(components: &mut Components, told: Told<'_>) -> RefOr<Response> {
+    let Told { operation, codes, ref members, said } = told;
     let status = codes.first().map_or(500, |code| code.status());
     let shared = SHARED.iter().find(|(_, set)| *set == codes).map(|(name, _)| (*name).to_owned());
-    let name = match (shared, codes, members.as_slice()) {
-        (Some(name), _, []) => name,
-        (None, [one], []) => pascal(one.as_str()),
-        _ => format!("{}{status}", pascal(operation)),
+    let (base, is_shared) = match (shared, codes, members.as_slice()) {
+        (Some(name), _, []) => (name, true),
+        (None, [one], []) => (pascal(one.as_str()), true),
+        _ => (format!("{}{status}", pascal(operation)), false),
     };
+    // The schema is the same, whatever its example says.
+    let variants = codes.iter().filter_map(|code| said.get(code)).map(|said| &*said.variant);
+    let variants = variants.filter(|variant| is_shared && !variant.is_empty());
+    let name = iter::once(&*base).chain(variants).collect::<Vec<_>>().join(".");
     let known = components.responses.contains_key(&name);
     if !known {
-        let response = described(components, &name, codes, members);
+        let response = described(components, &base, told);
         components.responses.insert(name.clone(), response.into());
     }
     RefOr::Ref(Ref::from_response_name(name))
 }
 
-fn described(
-    components: &mut Components,
-    name: &str,
-    codes: &[Code],
-    members: Vec<Members>,
-) -> Response {
+fn described(components: &mut Components, name: &str, told: Told<'_>) -> Response {
+    let Told { codes, members, said, .. } = told;
     let mut examples = BTreeMap::new();
     for code in codes {
         let own = members.iter().find(|members| members.codes.contains(code));
         let code_text = code.as_str();
-        let key = own.map_or_else(|| code_text.to_owned(), |_| format!("{name}.{code_text}"));
+        let words = said.get(code);
+        let key = match (own, words) {
+            (Some(_), _) => format!("{name}.{code_text}"),
+            (None, Some(said)) if !said.variant.is_empty() => {
+                format!("{code_text}.{}", said.variant)
+            }
+            (None, _) => code_text.to_owned(),
+        };
         let more = own.and_then(|members| members.example.as_ref());
-        components.examples.entry(key.clone()).or_insert_with(|| example(*code, more).into());
+        let problem = words.map(|said| &said.problem);
+        let shown = || example(*code, problem, more).into();
+        components.examples.entry(key.clone()).or_insert_with(shown);
         let reference = Ref::new(format!("#/components/examples/{key}"));
         examples.insert(code.as_str().to_owned(), RefOr::Ref(reference));
     }
@@ -256,17 +272,16 @@ fn narrowed(codes: &[Code], members: Option<RefOr<Schema>>) -> Schema {
 /// What `detail` says for example, where the advice is about `detail` itself.
 const fn detail(code: Code) -> &'static str {
     match code {
-        Code::InsufficientScope => "This endpoint accepts keys with one of these scopes: otp:send.",
         Code::InvalidJson => "Line 1, column 15 could not be read. Send one JSON object in UTF-8.",
-        Code::LimitReached => {
-            "The account has 100 active API keys, the most there may be. Disable one that is no \
-             longer used."
-        }
         _ => code.advice(),
     }
 }
 
-fn example(code: Code, more: Option<&Value>) -> utoipa::openapi::example::Example {
+fn example(
+    code: Code,
+    said: Option<&Problem>,
+    more: Option<&Value>,
+) -> utoipa::openapi::example::Example {
     let mut value = json!({
         "type": format!("http://127.0.0.1:8081/errors/{}", code.as_str()),
         "title": code.title(),
@@ -275,10 +290,11 @@ fn example(code: Code, more: Option<&Value>) -> utoipa::openapi::example::Exampl
         "detail": detail(code),
         "request_id": "req_01kdvqh6m4e5s8w2t9zb3y7n1f",
     });
-    if code == Code::ValidationFailed {
-        let item = Item::at("/to", "required", "is required");
-        value["detail"] = json!("The field `to` is required.");
-        value["errors"] = json!([item]);
+    if let Some(said) = said {
+        value["detail"] = json!(said.sentence());
+        if !said.items().is_empty() {
+            value["errors"] = json!(said.items());
+        }
     }
     for (name, member) in more.and_then(Value::as_object).into_iter().flatten() {
         value[name] = member.clone();

@@ -9,7 +9,7 @@ use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 
 use crate::kit::problem_code::Code;
 
-/// Where handlers declare the codes of their own rules.
+/// Where handlers declare the codes of their own rules: as words, or as whole problems.
 pub(super) const CODES: &str = "x-codes";
 
 /// Any request: its head, the pace at which it comes, the state of this node.
@@ -60,7 +60,7 @@ enum Whom {
     Account,
     /// The person alone, whatever the operator thinks of the accounts.
     Person,
-    /// Virtual handsets and mailboxes, which take any key.
+    /// Virtual handsets and mailboxes.
     Sandbox,
 }
 
@@ -140,9 +140,14 @@ impl Facts {
         self.method == "POST"
     }
 
+    /// The scopes of which a key needs one; any key will do where there is none.
+    pub(super) fn scopes(&self) -> &[String] {
+        self.schemes.get("api_key").map_or(&[], Vec::as_slice)
+    }
+
     /// Who may call it, in a sentence.
     pub(super) fn who(&self) -> String {
-        let scopes = self.schemes.get("api_key").map_or(&[][..], Vec::as_slice);
+        let scopes = self.scopes();
         let words: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
         let key = match words.as_slice() {
             [] => "an API key".to_owned(),
@@ -176,7 +181,7 @@ impl Facts {
         let is_write = self.method != "GET";
         add(self.answer == Answer::Json, &[Code::NotAcceptable]);
         add(self.opens("api_key"), BY_KEY);
-        add(self.opens("api_key") && self.whom != Whom::Sandbox, &[Code::InsufficientScope]);
+        add(!self.scopes().is_empty(), &[Code::InsufficientScope]);
         add(self.opens("portal_token") || self.opens("staff_token"), BY_TOKEN);
         add(self.schemes.is_empty(), &[Code::RateLimited]);
         add(is_write && by_account && self.whom != Whom::Person, WRITES_OF_ACCOUNTS);
@@ -194,9 +199,21 @@ impl Facts {
 
 /// The codes that a handler declares.
 pub(super) fn declared(operation: &Operation) -> Vec<Code> {
+    own(operation).filter_map(|each| code_of(each.get("code").unwrap_or(each))).collect()
+}
+
+/// What those say that a handler declares as whole problems.
+pub(super) fn declared_words(operation: &Operation) -> impl Iterator<Item = (Code, &str)> {
+    own(operation).filter_map(|each| Some((code_of(&each["code"])?, each["detail"].as_str()?)))
+}
+
+fn own(operation: &Operation) -> impl Iterator<Item = &Value> {
     let own = operation.extensions.as_ref().and_then(|all| all.get(CODES));
-    let words = own.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    words.filter_map(|word| word.parse().ok()).collect()
+    own.and_then(Value::as_array).into_iter().flatten()
+}
+
+fn code_of(word: &Value) -> Option<Code> {
+    word.as_str()?.parse().ok()
 }
 
 pub(super) fn parameters(operation: &Operation) -> impl Iterator<Item = &Parameter> {

@@ -7,6 +7,7 @@ mod answers;
 mod examples;
 mod facts;
 mod pushed;
+mod said;
 mod shown;
 
 use std::collections::BTreeMap;
@@ -139,6 +140,7 @@ fn need_no_body(operation: &mut Operation, components: &Components) {
 fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Components) {
     let mut codes = facts.codes();
     codes.extend(declared(operation));
+    let said = said::of(operation, facts, components);
     if let Some(extensions) = &mut operation.extensions {
         extensions.remove(facts::CODES);
     }
@@ -165,7 +167,8 @@ fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Compo
     let id = operation.operation_id.clone().unwrap_or_default();
     for (status, codes) in by_status {
         let members = members.remove(&status).unwrap_or_default();
-        let answer = answers::problem(components, &id, &codes, members);
+        let told = answers::Told { operation: &id, codes: &codes, members, said: &said };
+        let answer = answers::problem(components, told);
         operation.responses.responses.insert(status, answer);
     }
 }
