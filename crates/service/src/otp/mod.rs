@@ -33,6 +33,7 @@ use std::str::FromStr;
 use ::store::{FromVal, Val};
 use clock::Millis;
 
+use self::code::KeptCode;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
@@ -145,7 +146,7 @@ described!(
     Self::ALL.iter().map(|word| word.as_str())
 );
 
-/// A challenge as stored. The code is in it only sealed.
+/// A challenge as stored.
 #[derive(Clone, Debug)]
 pub struct Challenge {
     account: AccountId,
@@ -169,7 +170,7 @@ pub struct Challenge {
     expires_at: Millis,
     verified_at: Option<Millis>,
     created_at: Millis,
-    code_sealed: Option<Vec<u8>>,
+    code: Option<KeptCode>,
 }
 
 impl Challenge {
@@ -197,7 +198,7 @@ impl Challenge {
 
     /// The same, verified.
     fn verified_at(self, now: Millis) -> Self {
-        Self { status: Status::Verified, verified_at: Some(now), code_sealed: None, ..self }
+        Self { status: Status::Verified, verified_at: Some(now), code: None, ..self }
     }
 
     /// Whether SMS takes over when the chat-app does not deliver.

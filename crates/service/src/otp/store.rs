@@ -3,6 +3,7 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
+use super::code::KeptCode;
 use super::order::Order;
 use super::{Attempt, Challenge, Fallback, Mode, Reason, STALE, Status};
 use crate::app::App;
@@ -213,7 +214,7 @@ impl FromRow for Challenge {
             expires_at: row.take(15)?,
             verified_at: row.take(16)?,
             created_at: row.take(17)?,
-            code_sealed: row.take(18)?,
+            code: row.take::<Option<Vec<u8>>>(18)?.map(KeptCode::stored),
             account: row.take(19)?,
             asks_consent: row.take(20)?,
         })
@@ -309,7 +310,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) channel: Channel,
     pub(super) attempt: &'a AttemptId,
     pub(super) code_mac: [u8; 32],
-    pub(super) code_sealed: Vec<u8>,
+    pub(super) code: &'a KeptCode,
     pub(super) max_attempts: i64,
     pub(super) fallback_used: bool,
     pub(super) fallback: Fallback,
@@ -344,7 +345,7 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.attempt,
         new.attempt.as_str(),
         new.code_mac,
-        new.code_sealed,
+        new.code.sealed(),
         new.max_attempts,
         new.fallback_used,
         new.fallback.stored_ms,
@@ -394,10 +395,10 @@ pub(super) fn recode(
     set: &mut WriteSet,
     challenge: &Challenge,
     code_mac: [u8; 32],
-    code_sealed: Vec<u8>,
+    code: &KeptCode,
     expires_at: Millis,
 ) {
-    let args = args![code_mac, code_sealed, expires_at, &challenge.account, &challenge.id];
+    let args = args![code_mac, code.sealed(), expires_at, &challenge.account, &challenge.id];
     set.guard(RECODE, args, STALE);
 }
 
