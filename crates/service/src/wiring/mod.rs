@@ -225,7 +225,7 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
         let error = error.context(format!("cannot open the database {}", at.display()));
         // What is there was opened or not for reasons of its own.
         if is_of_folder && !at.exists() {
-            return opening::blamed(error, at.parent().unwrap_or(&config.data_dir));
+            return opening::blamed(config, error, at.parent().unwrap_or(&config.data_dir));
         }
         error
     })

@@ -105,7 +105,7 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
         return Vault::from_file(&path, clock.clone()).map_err(named);
     }
     Vault::from_file_or_new(&path, clock.clone()).map_err(|error| match error {
-        KeyError::File(..) if !path.exists() => blamed(error.into(), &config.data_dir),
+        KeyError::File(..) if !path.exists() => blamed(config, error.into(), &config.data_dir),
         other => named(other),
     })
 }
@@ -122,11 +122,11 @@ pub(super) fn storage(config: &Config, clock: &Clock) -> anyhow::Result<(Vault, 
 }
 
 /// An error of a file that was to be made, with what is wrong with its directory if anything is.
-pub(super) fn blamed(error: anyhow::Error, folder: &Path) -> anyhow::Error {
-    match folder::obstacle(folder) {
-        Some(why) => anyhow::Error::from(why).context("the data directory cannot be used"),
-        None => error,
-    }
+pub(super) fn blamed(config: &Config, error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    let Some(why) = folder::obstacle(folder) else { return error };
+    let is_of_data = folder::shown(folder) == folder::shown(&config.data_dir);
+    let whose = if is_of_data { "the data directory" } else { "the directory of the database" };
+    anyhow::Error::from(why).context(format!("{whose} cannot be used"))
 }
 
 /// What is said of a file without a byte beside the key of a database that there was: its data are

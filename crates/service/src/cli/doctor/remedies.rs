@@ -32,7 +32,13 @@ pub(in crate::cli) fn of_error(config: &Config, error: &anyhow::Error) -> Option
     if let Some(listener) = error.downcast_ref::<CannotListen>() {
         return Some(listener.remedy());
     }
-    if error.is::<KeyError>() {
+    if let Some(key) = error.downcast_ref::<KeyError>() {
+        if let KeyError::File(_, why) = key
+            && is_full(why)
+        {
+            let remedy = machine::lacking(config).and_then(|finding| finding.remedy);
+            return Some(remedy.unwrap_or_else(|| ROOM.to_owned()));
+        }
         let size = wiring::database_file(config).and_then(|file| Some(file.metadata().ok()?.len()));
         let is_first = size.is_none_or(|bytes| bytes == 0) && !config.database.is_shared();
         return Some(if is_first { of_first_key(error) } else { of_key(error) });
@@ -81,7 +87,6 @@ pub(super) fn of_key(error: &anyhow::Error) -> String {
                 "run this as the user of the service, or give that user the file: chown … {file}"
             )
         }
-        Some(KeyError::File(_, why)) if is_full(why) => ROOM.to_owned(),
         _ => "put the key of this database there: without it codes, secrets and the ledger's \
               seals cannot be read"
             .to_owned(),
@@ -91,11 +96,7 @@ pub(super) fn of_key(error: &anyhow::Error) -> String {
 /// The same where no database is there that needs a certain one.
 pub(super) fn of_first_key(error: &anyhow::Error) -> String {
     match error.downcast_ref::<KeyError>() {
-        Some(KeyError::File(_, why))
-            if why.kind() == ErrorKind::PermissionDenied || is_full(why) =>
-        {
-            of_key(error)
-        }
+        Some(KeyError::File(_, why)) if why.kind() == ErrorKind::PermissionDenied => of_key(error),
         _ => "put a good key in its place, or remove it: the first start makes one".to_owned(),
     }
 }
