@@ -33,11 +33,16 @@ pub(in crate::cli) fn of_error(config: &Config, error: &anyhow::Error) -> Option
         return Some(listener.remedy());
     }
     if let Some(key) = error.downcast_ref::<KeyError>() {
-        if let KeyError::File(_, why) = key
-            && is_full(why)
-        {
-            let remedy = machine::lacking(config).and_then(|finding| finding.remedy);
-            return Some(remedy.unwrap_or_else(|| ROOM.to_owned()));
+        match key {
+            KeyError::File(_, why) if is_full(why) => {
+                let remedy = machine::lacking(config).and_then(|finding| finding.remedy);
+                return Some(remedy.unwrap_or_else(|| ROOM.to_owned()));
+            }
+            KeyError::File(..) | KeyError::Malformed | KeyError::TooMany(_) => {}
+            // They say it themselves.
+            KeyError::Missing { .. } | KeyError::Changed(_) | KeyError::Forgotten(_) => {
+                return None;
+            }
         }
         let size = wiring::database_file(config).and_then(|file| Some(file.metadata().ok()?.len()));
         let is_first = size.is_none_or(|bytes| bytes == 0) && !config.database.is_shared();
@@ -50,7 +55,7 @@ pub(in crate::cli) fn of_error(config: &Config, error: &anyhow::Error) -> Option
     match opened.or_else(|| error.downcast_ref::<Error>())? {
         Error::Unavailable(why) => specific(config, why),
         error @ Error::Foreign { .. } => Some(of(config, error)),
-        // They say it themselves.
+        // So do these.
         _ => None,
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn new_key(clock: &Clock) -> String {
 
 fn make(path: &Path, clock: &Clock) -> Result<String, KeyError> {
     let text = new_key(clock);
-    // Nobody sees half a key, and a disk that is full leaves none.
-    // By the fingerprint, which no other new key has.
+    // Nobody sees half a key, and a disk that is full leaves none. The name has the fingerprint,
+    // which no other new key has.
     let partial = path.with_extension(format!("key.{}", Ring::read(&text)?.writer().id()));
     let made = write_private(&partial, &text).and_then(|()| name_first(&partial, path, &text));
     let _removed = std::fs::remove_file(&partial);
