@@ -98,7 +98,8 @@ pub trait Engine: Send + Sync + 'static {
     fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>>;
     /// Reads committed rows.
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>>;
-    /// Whether any migration was ever applied: `false` for what is no database of ours yet.
+    /// Whether any migration was ever applied: `false` for what is no database of ours yet. Another
+    /// program's is [`Error::Foreign`].
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>>;
     /// Asks it what it is. It need not have any tables.
     fn about(&self) -> BoxFuture<'_, Result<About, Error>>;

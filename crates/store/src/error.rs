@@ -29,7 +29,7 @@ pub enum Error {
     /// The database can never be used as it is; the text says what to change.
     #[error("the database cannot be used: {0}")]
     Unfit(String),
-    /// The file is not one of ours.
+    /// The database is not one of ours.
     #[error("it is another program's database: it has the table {table}, and none of estafette's")]
     Foreign {
         /// A table that it has.

@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The first pause between two tries to connect, and the longest, in milliseconds.
 const SHORTEST_PAUSE_MS: u64 = 20;
 const LONGEST_PAUSE_MS: u64 = 1_000;
+/// Reasons of one outage that the log is told.
+const MOST_WHYS: usize = 16;
 
 /// One of the engine's writers.
 pub(super) struct Batcher {
@@ -77,7 +79,6 @@ impl Batcher {
     /// A connection with nothing left to find out; `None` once there is nothing more to do.
     async fn connect(&mut self) -> Option<Pipeline> {
         let mut pause_ms = SHORTEST_PAUSE_MS;
-        let mut told = Told::default();
         loop {
             if self.unknown.is_none() && self.queue.is_over() {
                 return None;
@@ -86,12 +87,12 @@ impl Batcher {
             match expiring(&queue, self.try_to_connect()).await {
                 Ok(connection) => {
                     queue.recovered();
-                    told.back();
+                    settings.told().back();
                     return Some(connection);
                 }
                 Err(failure) => {
                     let why = format!("no connection to the database: {}", failure.text());
-                    told.away(&why);
+                    settings.told().away(&why);
                     queue.outage(&why);
                 }
             }
@@ -145,25 +146,26 @@ impl Batcher {
     }
 }
 
-/// What the log was told of an outage: why it began, what else it is then, and its end. Each try
-/// would be some lines a second.
+/// What the log was told of an outage, once for all batchers: why it began, what else it is then,
+/// and its end. Each try would be some lines a second.
 #[derive(Default)]
-struct Told {
-    why: String,
+pub(super) struct Told {
+    whys: Vec<String>,
     since: Option<Instant>,
 }
 
 impl Told {
     fn away(&mut self, why: &str) {
         self.since.get_or_insert_with(Instant::now);
-        if self.why != why {
-            why.clone_into(&mut self.why);
+        if self.whys.len() < MOST_WHYS && !self.whys.iter().any(|told| told == why) {
+            self.whys.push(why.to_owned());
             tracing::warn!(why, "the database cannot be reached");
         }
     }
 
-    fn back(&self) {
-        if let Some(since) = self.since {
+    fn back(&mut self) {
+        self.whys.clear();
+        if let Some(since) = self.since.take() {
             tracing::info!(
                 after_s = since.elapsed().as_secs(),
                 "the database can be reached again"

@@ -31,7 +31,7 @@ mod writer;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use clock::Millis;
@@ -40,7 +40,7 @@ use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
 use address::Address;
-use batcher::Batcher;
+use batcher::{Batcher, Told};
 use connection::Connection;
 use nudge::Nudges;
 use opening::Opening;
@@ -61,6 +61,8 @@ struct Settings {
     opening: Opening,
     fault: Option<Fault>,
     trusts_silence: bool,
+    /// What the log was told of an outage.
+    told: Mutex<Told>,
     /// What all batchers have committed.
     groups: GroupCounter,
 }
@@ -82,8 +84,13 @@ impl Settings {
             opening: Opening::of(patience_ms),
             fault: options.fault.clone(),
             trusts_silence: options.trusts_silence,
+            told: Mutex::default(),
             groups: GroupCounter::default(),
         }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

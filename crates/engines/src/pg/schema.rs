@@ -11,8 +11,20 @@ use store::{About, Args, Error, FromRow, Migration, Sql, args};
 /// With the text of each, so that a backup can make the same tables.
 const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, \
     name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL, body TEXT NOT NULL)";
-const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class \
-    WHERE oid = to_regclass('schema_migrations')");
+/// Other programs have a table of this name, too.
+const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class c \
+    WHERE c.oid = to_regclass('schema_migrations') AND 5 = (SELECT COUNT(*) \
+    FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 \
+    AND NOT a.attisdropped \
+    AND a.attname IN ('version', 'name', 'checksum', 'applied_at', 'body'))");
+/// A table where ours would be made, one that tells more than `schema_migrations` first. Those of
+/// extensions are nobody's.
+const FIRST_TABLE: Sql = Sql("SELECT c.relname::text FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE c.relkind IN ('r', 'p') AND n.nspname = current_schema() \
+    AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.objid = c.oid \
+    AND d.classid = 'pg_catalog.pg_class'::regclass AND d.deptype = 'e') \
+    ORDER BY c.relname = 'schema_migrations', c.relname LIMIT 1");
 const ABOUT: Sql = Sql("SELECT current_setting('server_version'), concat_ws(', ', \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN 'synchronous_commit = off' END, \
      CASE current_setting('fsync') WHEN 'off' THEN 'fsync = off' END, \
@@ -162,8 +174,20 @@ async fn check_tables(connection: &Connection, known: &[Migration]) -> Result<()
     Ok(())
 }
 
-/// Whether any migration was ever applied.
+/// See [`store::Engine::has_tables`].
 pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
+    // In this order: another process may be making the tables, all of them at once.
+    let first = connection.run(FIRST_TABLE, &Args::new()).await?.rows.into_iter().next();
+    if has_own(connection).await? {
+        return Ok(true);
+    }
+    match first.map(<(String,)>::from_row).transpose()? {
+        Some((table,)) => Err(Error::Foreign { table }),
+        None => Ok(false),
+    }
+}
+
+async fn has_own(connection: &Connection) -> Result<bool, Error> {
     let found = connection.run(HAS_TABLE, &Args::new()).await?.rows.into_iter().next();
     let (count,) = <(i64,)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
     Ok(count > 0)
@@ -190,7 +214,7 @@ async fn create_tables(connection: &Connection) -> Result<(), Error> {
         return Err(failure.into());
     }
     connection.run_text("ROLLBACK").await?;
-    if has_tables(connection).await? { Ok(()) } else { Err(failure.into()) }
+    if has_own(connection).await? { Ok(()) } else { Err(failure.into()) }
 }
 
 async fn step(connection: &Connection, next: &Migration) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! What becomes of a command's answer: it is read, or the command has failed.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::process::{Serving, answer, estafette, told};
 
@@ -82,4 +82,64 @@ fn health_tells_a_stranger_from_the_service() {
     let serving = Serving::on(served.path());
     let done = health(&serving.at["live"].as_str().unwrap().replace("http://", ""));
     assert!(done.status.success(), "{}", told(&done));
+}
+
+/// What the first lines say to do next is done in another shell.
+#[test]
+fn the_command_in_the_first_lines_works_as_it_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}", folder.path().join("it's mine.db").display());
+    let anywhere =
+        ["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let variables = [("ESTAFETTE__LIMITS__SEND_PER_S", "7")];
+    let mut serve = estafette(folder.path());
+    serve.args(anywhere).args(["--database-url", &*database]).stderr(Stdio::piped());
+    let mut serving = serve.envs(variables).spawn().unwrap();
+    let lines = BufReader::new(serving.stderr.take().unwrap()).lines();
+    let next = lines.map_while(Result::ok).find(|line| line.contains("account add"));
+    let next = next.unwrap();
+    let (when, command) = next.split_once(": estafette ").unwrap();
+    assert!(when.ends_with("with the same ESTAFETTE__ variables"), "{when}");
+    let program = env!("CARGO_BIN_EXE_estafette");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{program} {command}")]).env_clear().envs(variables);
+    let added = shell.output().unwrap();
+    let killed = serving.kill().and_then(|()| serving.wait());
+    assert!(killed.is_ok() && added.status.success(), "{command}: {}", told(&added));
+    // It went into the database that is served from.
+    let mut list = estafette(folder.path());
+    let listed = list.args(["--database-url", &*database, "account", "list"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("you@example.com"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_and_the_doctor_say_why_a_service_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    // A server that is not there is waited for.
+    let away = [
+        ("ESTAFETTE__DATABASE__URL", "postgres://u@127.0.0.1:1/x".to_owned()),
+        ("ESTAFETTE__MASTER_KEY", "5a".repeat(32)),
+    ];
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let any = ["--sandbox", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let with = |arguments: &[&str]| {
+        let mut command = estafette(folder.path());
+        command.args(["--live", &*free]).args(any).args(arguments).envs(away.clone());
+        command
+    };
+    let mut serving = with(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(serving.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let lines = lines.take_while(|line| !line.contains("wait_s=2"));
+    let lines: Vec<String> = lines.filter(|line| line.contains("cannot be reached")).collect();
+    assert_eq!(lines.len(), 1, "once, however many connections fail: {lines:?}");
+    let said = |arguments: &[&str]| {
+        let done = with(arguments).output().unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let why = "waits for its database";
+    let (health, seen) = (said(&["health", "--ready"]), said(&["doctor"]));
+    assert!(said(&["health"]).contains(": well"), "the control: it lives");
+    assert!(serving.kill().and_then(|()| serving.wait()).is_ok());
+    assert!(health.contains("not well: ") && health.contains(why), "{health}");
+    assert!(seen.contains("is not ready: ") && seen.contains(why), "{seen}");
 }

@@ -16,7 +16,7 @@ use super::password::Password;
 use crate::access::token::Kind;
 use crate::access::{self, By, Credentials, Entry, MadeBy, NewUser};
 use crate::app::{App, Standing};
-use crate::config::Config;
+use crate::config::{Config, quoted};
 use crate::credits;
 use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::Page;
@@ -56,7 +56,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
         access::Error::EmailTaken => anyhow::anyhow!(
             "{error}: `estafette account list{named_by} --email {}` shows its accounts, and \
              `estafette account activate{named_by} --account ID` opens the live one",
-            login.email
+            quoted(&login.email)
         ),
         other => other.into(),
     })?;
@@ -79,8 +79,12 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     shown.map_err(|unwritten| {
         unwritten.beside(&format!(
             "Added {} ({}) with the accounts {} (live) and {} (sandbox). `estafette account \
-             set-password{named_by} --email {0}` gives another password",
-            new.email, new.id, new.live, new.sandbox
+             set-password{named_by} --email {}` gives another password",
+            new.email,
+            new.id,
+            new.live,
+            new.sandbox,
+            quoted(&new.email)
         ))
     })
 }

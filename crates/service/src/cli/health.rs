@@ -13,7 +13,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -39,14 +39,19 @@ pub(super) async fn run(
     let path = if args.ready { "readyz" } else { "livez" };
     let reply = ask(Asked { address, has_tls: config.server.has_tls(), path }).await;
     let is_well = reply.as_ref().is_some_and(|reply| reply.is_success && reply.is_of_api());
-    let verdict = if is_well {
-        "well"
-    } else if reply.is_some_and(|reply| !reply.is_of_api()) {
-        "something other than estafette answers there"
-    } else if TcpStream::connect(address).await.is_err() {
-        "nothing listens there; is the service running?"
-    } else {
-        "not well"
+    let verdict = match reply {
+        Some(_) if is_well => "well".to_owned(),
+        Some(reply) if !reply.is_of_api() => {
+            "something other than estafette answers there".to_owned()
+        }
+        Some(reply) => match reply.why() {
+            Some(why) => format!("not well: {why}"),
+            None => "not well".to_owned(),
+        },
+        None if TcpStream::connect(address).await.is_err() => {
+            "nothing listens there; is the service running?".to_owned()
+        }
+        None => format!("not well: no answer in {} s", PATIENCE.as_secs()),
     };
     let asked = format!("{address}/{path}");
     let told = json!({ "ok": is_well, "address": asked, "verdict": verdict });
@@ -79,6 +84,13 @@ impl Reply {
     /// Whether the API answered, which gives every request an id.
     pub(super) fn is_of_api(&self) -> bool {
         self.request_id.as_ref().is_some_and(|id| id.starts_with("req_"))
+    }
+
+    /// Why it says that not all is well.
+    pub(super) fn why(&self) -> Option<String> {
+        let problem: Value = serde_json::from_str(&self.text).ok().filter(|_| !self.is_success)?;
+        let words = problem["detail"].as_str().or_else(|| problem["title"].as_str())?;
+        Some(words.to_owned())
     }
 }
 

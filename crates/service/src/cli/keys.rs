@@ -76,7 +76,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
 
 async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyhow::Result<()> {
     let account = account_id(&args.account)?;
-    let id = KeyId::parse(&args.key).context("--key is no key id: key_ and 26 characters")?;
+    let id = KeyId::parse(&args.key).context("--key is not a key id (key_ and 26 characters)")?;
     let service = super::open(config, output).await?;
     access::disable_key(&service.live, &account, &id, By::CLI).await?;
     service.close().await;

@@ -29,6 +29,7 @@ use futures_util::FutureExt;
 use store::Engines;
 
 use crate::config::{self, Config};
+use crate::kit::secret::Secret;
 use crate::telemetry;
 use crate::wiring::{self, OpenError, Service};
 use commands::{Cli, Command, ConfigArgs};
@@ -125,6 +126,35 @@ async fn dispatch(
         _ => {}
     }
     let config = load()?;
+    let settings = config.clone();
+    let surroundings = Surroundings { strangers, demo_database };
+    let done = carry_out(command, config, surroundings, output).boxed_local().await;
+    done.map_err(|error| anyhow::anyhow!(with_remedy(&error, &settings, output)))
+}
+
+/// What is told of an error, and below it what the doctor would say to do.
+fn with_remedy(error: &anyhow::Error, config: &Config, output: Output) -> String {
+    match doctor::remedies::of_error(config, error) {
+        // A program asks the doctor.
+        Some(remedy) if !output.is_json() => format!("{error:#}\n-> {remedy}"),
+        _ => format!("{error:#}"),
+    }
+}
+
+/// What of the command line and the environment only some commands look at.
+struct Surroundings {
+    /// Variables that look like settings.
+    strangers: Vec<String>,
+    demo_database: Option<Secret>,
+}
+
+/// Runs a command that needs settings.
+async fn carry_out(
+    command: Command,
+    config: Config,
+    Surroundings { strangers, demo_database }: Surroundings,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve => serve::run(config, &strangers, output).await,
         Command::Demo(args) => demo::run(config, demo_database, args.once, output).await,

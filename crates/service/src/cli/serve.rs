@@ -23,7 +23,7 @@ pub(super) async fn run(
     let shown = config.clone();
     logs::start(&config)?;
     let running = tokio::select! {
-        running = start(config) => running.map_err(|error| with_remedy(error, output))?,
+        running = start(config) => running.map_err(|error| with_remedy(&error, &shown, output))?,
         // Nothing runs yet that would have to end first.
         () = told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
@@ -67,13 +67,14 @@ async fn start(config: Config) -> anyhow::Result<wiring::Running> {
     wiring::start(wiring::open(config, Clock::system())?).await
 }
 
-/// An error of the start, and where its remedy is.
-fn with_remedy(error: anyhow::Error, output: Output) -> anyhow::Error {
+/// An error of the start, what to do about it, and who knows more.
+fn with_remedy(error: &anyhow::Error, config: &Config, output: Output) -> anyhow::Error {
+    let told = super::with_remedy(error, config, output);
     if output.is_json() {
-        return error;
+        return anyhow::anyhow!(told);
     }
     anyhow::anyhow!(
-        "{error:#}\n`estafette doctor` checks all that a start needs, and says what to do."
+        "{told}\n`estafette doctor` checks all that a start needs, and says what to do."
     )
 }
 
@@ -150,8 +151,10 @@ fn banner(addresses: &Addresses, config: &Config) -> String {
          metrics   {metrics}\n  \
          data      {data}\n\
          Start at {docs}: from sign-up to your first passcode.\n\
-         For live, in another shell: estafette account add{named_by} --email you@example.com\n\
+         For live, in another shell{with}: estafette account add{named_by} --email \
+         you@example.com\n\
          {missing}Ctrl-C stops.",
+        with = if config.has_variables { " with the same ESTAFETTE__ variables" } else { "" },
         named_by = config.named_by,
     )
 }

@@ -13,7 +13,7 @@ use crate::access::idempotency::Claim;
 use crate::access::staff::{self, api::StaffView};
 use crate::access::token::Kind;
 use crate::access::{self, By, Credentials};
-use crate::config::Config;
+use crate::config::{Config, quoted};
 use crate::kit::id::StaffId;
 use crate::kit::page::Page;
 
@@ -31,7 +31,7 @@ pub(super) async fn staff(
             let named_by = config.named_by.clone();
             let done = super::accounts::set_password(config, Kind::Staff, &login, output).await;
             done.map_err(|error| match error.downcast::<access::Error>() {
-                Ok(error) => told(error, &named_by),
+                Ok(error) => told(error, &named_by, &login.email),
                 Err(error) => error,
             })?;
         }
@@ -40,14 +40,15 @@ pub(super) async fn staff(
 }
 
 /// Of the staff, where the room of access speaks of users, and what to do about it.
-fn told(error: access::Error, named_by: &str) -> anyhow::Error {
+fn told(error: access::Error, named_by: &str, email: &str) -> anyhow::Error {
     match error {
         access::Error::NoSuchPerson => anyhow!(
             "nobody on the staff has this email; `estafette staff list{named_by}` shows who is"
         ),
         access::Error::EmailTaken => anyhow!(
             "somebody on the staff has this email: `estafette staff list{named_by}` shows who is, \
-             and a new password comes from `estafette staff set-password{named_by}`"
+             and a new password comes from `estafette staff set-password{named_by} --email {}`",
+            quoted(email)
         ),
         error => error.into(),
     }
@@ -60,7 +61,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let credentials = Credentials { email: &login.email, password: &password.secret };
     let claim = Claim::default();
     let added = access::add_staff(&service.live, credentials, By::CLI, &claim, false).await;
-    let id = added.map_err(|error| told(error, &named_by))?;
+    let id = added.map_err(|error| told(error, &named_by, &login.email))?;
     service.close().await;
     let object = password.shown_in(json!({ "staff_id": id.as_str() }));
     let added = format!("Added {} as staff: {id}", login.email);
@@ -69,7 +70,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
         unwritten.beside(&format!(
             "{added}. `estafette staff remove{named_by} --id {id}` undoes it, and `estafette staff \
              set-password{named_by} --email {}` gives another password",
-            login.email
+            quoted(&login.email)
         ))
     })
 }
@@ -99,8 +100,9 @@ async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyho
             StaffId::parse(id).context("--id is not a staff id (stf_ and 26 characters)")?
         }
         (None, email) => {
-            let found = staff::staff_of(app, email.as_deref().unwrap_or_default()).await;
-            found.map_err(|error| told(error, &named_by))?
+            let email = email.as_deref().unwrap_or_default();
+            let found = staff::staff_of(app, email).await;
+            found.map_err(|error| told(error, &named_by, email))?
         }
     };
     staff::remove_staff(app, &id, By::CLI).await?;

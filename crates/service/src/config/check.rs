@@ -278,7 +278,7 @@ fn storage(support: &Support) -> Check {
         ensure(is_region, "support.s3_region", "must be a region such as eu-central-1")?;
     } else {
         let says = "must be empty, a directory, or s3://BUCKET/PREFIX";
-        ensure(!place.contains("://"), key, says)?;
+        ensure(!place.contains("://") && !place.starts_with("s3:"), key, says)?;
     }
     if support.s3_endpoint.is_empty() {
         return Ok(());

@@ -27,6 +27,9 @@ const FOREIGN: [&str; 3] = ["ESTAFETTE_TEST_", "ESTAFETTE_SERVICE_", "ESTAFETTE_
 const LISTENERS: [(&str, &str); 4] =
     [("server", "live"), ("server", "sandbox"), ("server", "metrics"), ("email", "reports")];
 
+/// The one of them that may be empty.
+const NOT_NEEDED: (&str, &str) = ("email", "reports");
+
 /// What the program and its command line say; it overrules everything.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -59,11 +62,13 @@ pub fn load(
     if let Some(file) = file {
         errors.extend(lay_file(&mut layers, file)?);
     }
-    errors.extend(
-        environment.filter_map(|(name, value)| lay_variable(&mut layers, name, value).err()),
-    );
+    let mut has_variables = false;
+    errors.extend(environment.filter_map(|(name, value)| {
+        has_variables |= name.starts_with(PREFIX);
+        lay_variable(&mut layers, name, value).err()
+    }));
     let engines = flags.engines;
-    let named_by = named_by(file, flags.data_dir.as_deref());
+    let named_by = named_by(file, &flags);
     errors.extend(lay_flags(&mut layers, flags));
     let master_key_path = layers.file_of("master_key");
     let secret_files = layers.secret_files();
@@ -75,6 +80,7 @@ pub fn load(
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
     config.named_by = named_by;
+    config.has_variables = has_variables;
     config.secret_files = secret_files;
     config.database.engines = engines;
     follow_listeners(&mut config, &layers);
@@ -87,17 +93,31 @@ pub fn load(
     Ok(config)
 }
 
-fn named_by(file: Option<&Path>, data_dir: Option<&Path>) -> String {
-    let flag = |name: &str, path: Option<&Path>| match path {
-        Some(path) => format!(" {name} {}", quoted(&path.display().to_string())),
-        None => String::new(),
+/// The flags without which another command finds other settings.
+fn named_by(file: Option<&Path>, flags: &Flags) -> String {
+    let shown = |path: &Path| path.display().to_string();
+    let given = [
+        ("--config", file.map(shown)),
+        ("--data-dir", flags.data_dir.as_deref().map(shown)),
+        ("--database-url", flags.database_url.as_ref().map(without_password)),
+    ];
+    let flag = |(name, value): (&str, Option<String>)| {
+        value.map(|value| format!(" {name} {}", quoted(&value)))
     };
-    flag("--config", file) + &flag("--data-dir", data_dir)
+    given.into_iter().filter_map(flag).collect()
+}
+
+/// A URL of a database as it was given, or `URL` where it may have a password.
+fn without_password(url: &Secret) -> String {
+    let text = url.expose();
+    let has_none = |url: url::Url| url.password().is_none() && !text.contains("password");
+    let is_open = text.starts_with("sqlite:") || url::Url::parse(text).is_ok_and(has_none);
+    if is_open { text.to_owned() } else { "URL".to_owned() }
 }
 
 /// As a shell takes it.
-fn quoted(text: &str) -> String {
-    let is_plain = |each: char| each.is_ascii_alphanumeric() || "/._-".contains(each);
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |each: char| each.is_ascii_alphanumeric() || "/._-:@+,".contains(each);
     if text.chars().all(is_plain) {
         text.to_owned()
     } else {
@@ -172,6 +192,10 @@ pub fn address_of(text: &str) -> Result<SocketAddr, String> {
         let place = rest.split('/').next().unwrap_or_default();
         return Err(format!("must be an address and a port, not a URL: write {place}"));
     }
+    if text.starts_with('[') && text.contains('%') {
+        let says = "must have its zone as a number, such as [fe80::1%2]:8080; `ip link` shows it";
+        return Err(says.to_owned());
+    }
     let parts = text.rsplit_once(':').filter(|(name, _)| !name.is_empty());
     let Some((name, _)) = parts.filter(|(_, port)| port.parse::<u16>().is_ok()) else {
         return Err("must be an address or a name, and a port, such as 127.0.0.1:8080".to_owned());
@@ -187,7 +211,7 @@ fn look_up(values: &mut Table, layers: &Layers) -> Vec<LoadError> {
     for (section, key) in LISTENERS {
         let value = values.get_mut(section).and_then(|section| section.get_mut(key));
         let Some(Value::String(text)) = value else { continue };
-        if text.is_empty() {
+        if text.is_empty() && (section, key) == NOT_NEEDED {
             continue;
         }
         let key = format!("{section}.{key}");

@@ -28,6 +28,7 @@ use crate::kit::secret::Secret;
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
 pub use choices::{FraudGuard, HandsetStore, LogFormat};
 pub use fault::{LoadError, LoadErrors, Source};
+pub(crate) use load::quoted;
 pub use load::{Flags, address_of, load, strangers};
 pub use relay::{BadRelay, RelayUrl};
 pub use show::{show, show_json};
@@ -48,6 +49,9 @@ pub struct Config {
     /// The flags that name these settings, with a space in front, for commands that are suggested.
     #[serde(skip)]
     pub named_by: String,
+    /// Whether variables of the environment set any of them.
+    #[serde(skip)]
+    pub has_variables: bool,
     /// The files that secrets were read from, but for the master key.
     #[serde(skip)]
     pub secret_files: Vec<PathBuf>,

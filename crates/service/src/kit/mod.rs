@@ -8,6 +8,7 @@ pub mod conversion;
 pub(crate) mod described;
 pub mod digits;
 pub mod dns;
+pub(crate) mod folder;
 pub mod hashers;
 pub mod heavy;
 pub mod id;

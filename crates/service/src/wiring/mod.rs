@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clock::Clock;
 use futures_util::future::BoxFuture;
 use store::{Db, PostgresOptions, SqliteOptions};
@@ -64,6 +64,7 @@ use crate::sockets::Hub;
 use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
 pub use checks::{can_listen, certificate_ends, check_carriers, check_tls, trusted};
+pub(crate) use listen::{CannotListen, remedy_of_listener};
 use listen::{Entrance, Listener};
 pub(crate) use listeners::Listeners;
 pub use opening::{OpenError, must_exist};
@@ -124,8 +125,8 @@ pub fn open_through(
     clock: Clock,
     through: impl FnOnce(Db) -> Db,
 ) -> anyhow::Result<Service> {
-    let vault = opening::vault(&config, &clock)?;
-    let db = through(open_database(&config)?);
+    let (vault, db) = opening::storage(&config, &clock)?;
+    let db = through(db);
     let (live_door, live_arrivals) = door();
     let (sandbox_door, sandbox_arrivals) = door();
     let handsets = handsets(&config, &db, &vault);
@@ -217,8 +218,17 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
         bail!("database.url names an unknown kind of database")
     };
     let options = SqliteOptions { queue: settings.queue, ..SqliteOptions::default() };
-    let opened = (settings.engines.sqlite)(&path, options);
-    opened.with_context(|| format!("cannot open the database {}", path.display()))
+    (settings.engines.sqlite)(&path, options).map_err(|error| {
+        let is_of_folder = matches!(error, store::Error::Unavailable(_));
+        let at = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let error = anyhow::Error::from(error);
+        let error = error.context(format!("cannot open the database {}", at.display()));
+        // What is there was opened or not for reasons of its own.
+        if is_of_folder && !at.exists() {
+            return opening::blamed(config, error, at.parent().unwrap_or(&config.data_dir));
+        }
+        error
+    })
 }
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.

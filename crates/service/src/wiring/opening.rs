@@ -2,15 +2,17 @@
 //! waits for, and what ends it.
 
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{bail, ensure};
 use clock::Clock;
-use store::CommitError;
+use store::{CommitError, Db};
 use url::Url;
 
-use super::{Service, database_file};
+use super::{Service, database_file, open_database};
 use crate::config::Config;
+use crate::kit::folder;
 use crate::kit::seal::{KeyError, Vault};
 use crate::{credits, rotation};
 
@@ -81,7 +83,7 @@ pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
 pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     let named = |error: KeyError| match error {
         KeyError::Malformed | KeyError::TooMany(_) => {
-            anyhow!("{}: {error}", place_of_key(config))
+            anyhow::Error::from(error).context(place_of_key(config))
         }
         other => other.into(),
     };
@@ -102,7 +104,29 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
         );
         return Vault::from_file(&path, clock.clone()).map_err(named);
     }
-    Vault::from_file_or_new(&path, clock.clone()).map_err(named)
+    Vault::from_file_or_new(&path, clock.clone()).map_err(|error| match error {
+        KeyError::File(..) if !path.exists() => blamed(config, error.into(), &config.data_dir),
+        other => named(other),
+    })
+}
+
+/// Opens the storage, what is there of it before the master key is looked at: the file of another
+/// program has none, and whoever misses the key would look for it in vain.
+pub(super) fn storage(config: &Config, clock: &Clock) -> anyhow::Result<(Vault, Db)> {
+    let has_file = |file: PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
+    let is_there = database_file(config).is_some_and(has_file);
+    let found = is_there.then(|| open_database(config)).transpose()?;
+    let vault = vault(config, clock)?;
+    let db = found.map_or_else(|| open_database(config), Ok)?;
+    Ok((vault, db))
+}
+
+/// An error of a file that was to be made, with what is wrong with its directory if anything is.
+pub(super) fn blamed(config: &Config, error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    let Some(why) = folder::obstacle(folder) else { return error };
+    let is_of_data = folder::shown(folder) == folder::shown(&config.data_dir);
+    let whose = if is_of_data { "the data directory" } else { "the directory of the database" };
+    anyhow::Error::from(why).context(format!("{whose} cannot be used"))
 }
 
 /// What is said of a file without a byte beside the key of a database that there was: its data are

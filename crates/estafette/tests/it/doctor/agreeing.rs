@@ -84,6 +84,42 @@ fn what_ends_a_start_is_an_error() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_used_is_told_of_by_both_in_the_same_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("file"), "").unwrap();
+    symlink("/nowhere/at/all", at("link")).unwrap();
+    for place in [at("file"), at("link"), at("file").join("below"), "/proc/estafette".into()] {
+        let (seen, code) = examined(&place, &[]);
+        let (health, found) = finding(&seen, "data directory");
+        assert_eq!((code, health), (1, "error"), "{seen}");
+        let said = last_words(&place, &[]);
+        assert!(said.contains(&format!("the data directory cannot be used: {found}\n")), "{said}");
+        let findings = seen["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["about"] == "data directory").unwrap();
+        assert!(said.contains(&format!("-> {}\n", found["remedy"].as_str().unwrap())), "{said}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_has_the_same_remedy_for_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut serve = estafette(folder.path());
+    let said = told(&serve.args(["--live", &*address, "serve"]).output().unwrap());
+    assert!(
+        said.contains(&format!("listen on {address} (server.live): another process")),
+        "{said}"
+    );
+    let mut doctor = estafette(folder.path());
+    let done = doctor.args(["--live", &*address, "doctor"]).output().unwrap();
+    let seen = String::from_utf8_lossy(&done.stdout).into_owned();
+    let remedy = "-> end what listens there, or choose another address (server.live)\n";
+    assert!(said.contains(remedy) && seen.contains(remedy), "{said}{seen}");
+}
+
+#[test]
 fn routes_alike_are_a_fault_of_the_settings_for_both() {
     let folder = tempfile::tempdir().unwrap();
     let settings = [
@@ -132,7 +168,7 @@ async fn what_a_start_survives_is_no_error() {
     tampered(folder.path(), "UPDATE clock_witness SET witnessed_at = 1700000000000").await;
     let (seen, code) = examined(folder.path(), &[]);
     let (health, found) = finding(&seen, "time");
-    assert!(code == 0 && health == "warning" && found.contains("ahead"), "{seen}");
+    assert!(code == 0 && health == "warning" && found.contains(" days ahead"), "{seen}");
     drop(Serving::on(folder.path()));
 
     // A token is tried.

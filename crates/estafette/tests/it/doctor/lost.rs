@@ -2,6 +2,7 @@
 //! doctor takes it for a new one.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::{examined, finding, tampered};
 use crate::process::{Serving, answer, run, told};
@@ -46,15 +47,61 @@ async fn an_emptied_database_is_not_taken_for_a_new_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_database_of_another_program_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("estafette.db");
-    std::fs::write(folder.path().join("master.key"), "7b".repeat(32)).unwrap();
+    let (file, key) = (folder.path().join("estafette.db"), folder.path().join("master.key"));
     tampered(folder.path(), "CREATE TABLE notes (note TEXT)").await;
     let before = std::fs::read(&file).unwrap();
+    // Whether or not there is a key: it would not be that of this file.
+    for has_key in [false, true] {
+        if has_key {
+            std::fs::write(&key, "7b".repeat(32)).unwrap();
+        }
+        let said = refused(folder.path());
+        assert_eq!(said.matches("it has the table notes").count(), 3, "{said}");
+        assert_eq!(said.matches("-> name another place with --data-dir").count(), 3, "{said}");
+        let (seen, code) = examined(folder.path(), &[]);
+        assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
+        assert!(before == std::fs::read(&file).unwrap(), "it was changed");
+        assert_eq!(key.exists(), has_key, "a key was made");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_told_of_before_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("estafette.db"), "a letter to somebody").unwrap();
     let said = refused(folder.path());
-    assert_eq!(said.matches("it has the table notes").count(), 3, "{said}");
-    let (seen, code) = examined(folder.path(), &[]);
-    assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
-    assert!(before == std::fs::read(&file).unwrap(), "it was changed");
+    assert_eq!(said.matches("file is not a database").count(), 3, "{said}");
+    assert_eq!(said.matches("-> put a backup in its place").count(), 3, "{said}");
+    // The control: of a database of ours it is the key that is missing.
+    let ours = tempfile::tempdir().unwrap();
+    answer(ours.path(), &["migrate"]);
+    std::fs::remove_file(ours.path().join("master.key")).unwrap();
+    assert_eq!(refused(ours.path()).matches("the master key is missing").count(), 3);
+}
+
+#[test]
+fn a_first_start_without_room_leaves_no_half_of_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_estafette");
+    // Files may have no byte, as on a disk that is full.
+    let mut full = Command::new("sh");
+    full.args(["-c", "ulimit -f 0; exec \"$0\" --data-dir \"$1\" migrate", program]);
+    let done = full.arg(folder.path()).output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{}", told(&done));
+    assert!(told(&done).contains("master.key"), "{}", told(&done));
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "something is left");
+    answer(folder.path(), &["migrate"]);
+    assert_eq!(std::fs::read(folder.path().join("master.key")).unwrap().len(), 64);
+}
+
+#[test]
+fn an_empty_key_where_nothing_was_is_told_how_to_begin() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("master.key"), "").unwrap();
+    let said = [START, &["migrate"]].map(|arguments| told(&run(folder.path(), arguments)));
+    for said in said {
+        assert!(said.contains("-> put a good key in its place, or remove it"), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

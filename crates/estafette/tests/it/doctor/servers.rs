@@ -8,6 +8,9 @@ use crate::world::{Database, authority, postgres};
 
 const KEY: &str = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 
+const ANYWHERE: [&str; 6] =
+    ["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+
 /// What is said of a server by this URL.
 fn of(url: &str) -> (Value, i32) {
     let folder = tempfile::tempdir().unwrap();
@@ -83,11 +86,75 @@ async fn a_table_of_another_role_ends_a_start_that_would_change_it() {
 
     let url = guest.url();
     let settings = [("ESTAFETTE__DATABASE__URL", &*url), ("ESTAFETTE__MASTER_KEY", KEY)];
-    let anywhere =
-        ["serve", "--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
-    let ended = estafette(folder.path()).args(anywhere).envs(settings).output().unwrap();
+    let mut serve = estafette(folder.path());
+    let ended = serve.args(ANYWHERE).arg("serve").envs(settings).output().unwrap();
     assert!(told(&ended).contains("belongs to another role"), "{}", told(&ended));
     guest.gone().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_another_program_on_a_server_is_left_alone() {
+    for (theirs, table) in [
+        ("CREATE TABLE orders (id BIGINT)", "orders"),
+        ("CREATE TABLE schema_migrations (version VARCHAR(255))", "schema_migrations"),
+        ("CREATE TABLE schema_migrations (version BIGINT, dirty BOOLEAN)", "schema_migrations"),
+        ("CREATE TABLE schema_migrations (version TEXT); CREATE TABLE users (id BIGINT)", "users"),
+    ] {
+        let database = Database::empty().await;
+        let client = database.client().await;
+        client.batch_execute(theirs).await.unwrap();
+        let tables = async || {
+            let names =
+                "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+            let rows = client.query(names, &[]).await.unwrap();
+            rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
+        };
+        let before = tables().await;
+        let url = database.url();
+        let (seen, code) = of(&url);
+        let (health, found) = finding(&seen, "database");
+        let told_of = format!("it has the table {table}, and none of estafette's");
+        assert!(code == 1 && health == "error" && found.contains(&told_of), "{theirs}: {seen}");
+        assert!(remedy(&seen, "database").contains("for estafette alone"), "{seen}");
+        let settings = [("ESTAFETTE__DATABASE__URL", &*url), ("ESTAFETTE__MASTER_KEY", KEY)];
+        for command in [&["serve"][..], &["migrate"], &["audit"]] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut refused = estafette(folder.path());
+            let done = refused.args(ANYWHERE).args(command).envs(settings).output().unwrap();
+            let said = told(&done);
+            assert_eq!(done.status.code(), Some(1), "{command:?}: {said}");
+            assert!(said.contains(&told_of), "{command:?}: {said}");
+            assert!(
+                said.contains("-> make a database, or a schema, for estafette alone"),
+                "{said}"
+            );
+        }
+        assert_eq!(tables().await, before, "{theirs}: something was left in it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_of_its_own_beside_another_program_is_enough() {
+    let database = Database::empty().await;
+    let client = database.client().await;
+    let theirs = "CREATE TABLE schema_migrations (version TEXT); CREATE TABLE users (id BIGINT)";
+    client.batch_execute(theirs).await.unwrap();
+    client.batch_execute("CREATE SCHEMA ours").await.unwrap();
+    // Theirs comes behind it, as for who names an extension's schema.
+    for path in ["ours", "ours,public"] {
+        let url = format!("{}?options=-c%20search_path%3D{path}", database.url());
+        let (seen, code) = of(&url);
+        assert_eq!((code, finding(&seen, "writes").0), (0, "ok"), "{path}: {seen}");
+        let settings = [("ESTAFETTE__DATABASE__URL", &*url), ("ESTAFETTE__MASTER_KEY", KEY)];
+        let folder = tempfile::tempdir().unwrap();
+        let migrated = estafette(folder.path()).arg("migrate").envs(settings).output().unwrap();
+        assert!(migrated.status.success(), "{path}: {}", told(&migrated));
+        assert_eq!(finding(&of(&url).0, "schema").0, "ok", "{path}");
+        let anew = "DROP SCHEMA ours CASCADE; CREATE SCHEMA ours";
+        client.batch_execute(anew).await.unwrap();
+    }
+    let left = client.query("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", &[]).await;
+    assert_eq!(left.unwrap().len(), 2, "theirs is as it was");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -45,7 +45,7 @@ async fn people_are_managed_from_the_command_line(world: &World) {
     let new = "another horse battery 43";
     let token = login_from(world, staff, "ann@example.com", (new, "")).await.ok();
     let again = run("staff add --email ann@example.com --password-stdin").unwrap_err();
-    assert!(again.contains("`estafette staff set-password`"), "{again}");
+    assert!(again.contains("`estafette staff set-password --email ann@example.com`"), "{again}");
     let listed = ok("staff list");
     assert_eq!(listed["staff"][0]["id"], ann.as_str());
     assert_eq!(

@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::gate::Gate;
 use crate::config;
-use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
+use crate::kit::outgoing::{Answer, Destination, Fault, LONGEST, NoAnswer, Outgoing};
 use crate::kit::secret::Secret;
 
 /// One number, and the business account that it belongs to.
@@ -47,8 +47,13 @@ impl Number {
         let allow_http = base_url.starts_with("http://");
         let base = format!("{}/{api_version}", base_url.trim_end_matches('/'));
         let messages =
-            Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
-                .map_err(|_| "base_url is no URL that can be called".to_owned())?;
+            Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http).map_err(
+                |fault| match fault {
+                    Fault::TooLong => format!("base_url is longer than {LONGEST} characters"),
+                    Fault::Malformed => "base_url is not a URL with a host".to_owned(),
+                    Fault::NotAllowed(words) => format!("base_url {words}"),
+                },
+            )?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| "access_token has characters that no header can have".to_owned())?;
         bearer.set_sensitive(true);

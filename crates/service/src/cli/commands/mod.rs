@@ -1,5 +1,6 @@
 //! The command-line grammar: the commands, their flags and their help.
 
+mod numbers;
 mod people;
 
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use store::Engines;
 
 use crate::config::{Flags, address_of};
 use crate::kit::secret::Secret;
+use numbers::whole;
 pub(super) use people::{
     AccountArgs, AccountCommand, AccountsArgs, DisableKeyArgs, EraseArgs, KeyArgs, KeyCommand,
     KeysArgs, ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand,
@@ -106,7 +108,7 @@ Examples:
 Starts the service with a database of its own (DATA_DIR/demo, removed before and after), signs up,
 sends passcodes to virtual handsets, verifies one, and says where everything is. No carrier and no
 account of anybody is needed. Takes free ports when the usual ones are in use. With --database-url
-(and no other setting) it uses that database, which must have no tables of estafette yet, and drops
+(and no other setting) it uses that database, which must have no tables yet, and drops
 those that it made at the end.
 
 Examples:
@@ -326,7 +328,7 @@ pub(super) struct RotateKeyArgs {
     #[arg(long)]
     pub(super) drop: bool,
     /// How long to wait for nodes, seconds.
-    #[arg(long, value_name = "S", default_value_t = 240)]
+    #[arg(long, value_name = "S", default_value_t = 240, value_parser = whole::<u64>)]
     pub(super) patience_s: u64,
 }
 
@@ -367,7 +369,7 @@ pub(super) struct PlaygroundArgs {
     #[arg(long, value_enum, default_value = "decimal")]
     pub(super) smsc_ids: SmscIds,
     /// How long after its answer a receipt comes.
-    #[arg(long, value_name = "MS", default_value_t = 500)]
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = whole::<i64>)]
     pub(super) smsc_receipt_ms: i64,
     /// Where the chat-app's Cloud API listens.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
@@ -441,7 +443,7 @@ pub(super) struct CreditsArgs {
     #[arg(long)]
     pub(super) account: String,
     /// Credits.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole::<i64>)]
     pub(super) amount: i64,
     /// Why, for the ledger and the audit log.
     #[arg(long, default_value = "command line")]

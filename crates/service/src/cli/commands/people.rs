@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::numbers::of_list;
+
 /// Who logs in, and how the password gets here.
 #[derive(Args)]
 pub(in crate::cli) struct LoginArgs {
@@ -70,8 +72,7 @@ pub(in crate::cli) struct RemoveStaffArgs {
 #[derive(Args)]
 pub(in crate::cli) struct ListArgs {
     /// How many at most, newest first.
-    #[arg(long, value_name = "N", default_value_t = 1_000,
-        value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = of_list)]
     pub(in crate::cli) limit: i64,
 }
 

@@ -30,8 +30,11 @@ pub(super) async fn run(
     let Prepared { config, ground, listeners } = ground::prepare(config, database, output)?;
     let service = super::open_or_make(config.clone(), output)?;
     let lent = ground.is_lent().then(|| service.live.db.clone());
-    if let Some(db) = &lent {
-        ground::must_be_new(db).await?;
+    if let Some(db) = &lent
+        && let Err(error) = ground::must_be_new(db).await
+    {
+        ground.clear();
+        return Err(error);
     }
     let shown = show(service, listeners, &config, once, output).await;
     // Also what was made before a failure. Its master key is known to nobody.

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use clock::{Clock, HOUR};
+use clock::{Clock, DAY, HOUR, MINUTE};
 use store::Db;
 use tokio::time::{Instant, timeout};
 
-use super::folder::{self, Folder};
 use super::listeners::Server;
 use super::{Finding, machine, remedies};
 use crate::app::Env;
 use crate::config::Config;
+use crate::kit::folder::{self, Folder};
 use crate::schema::MIGRATIONS;
 use crate::wiring;
 use crate::{chores, dispatch, rotation};
@@ -53,13 +53,11 @@ pub(super) async fn examine(config: &Config) -> Data {
                 let found = format!("{}: {found}", at.display());
                 Finding::fault("database", found, remedies::of_lock(&file))
             }
-            None => Finding::fault("database", found, REACH),
+            None => Finding::fault("database", found, remedies::REACH),
         };
         Data::only(finding, Server::Unknown)
     })
 }
-
-const REACH: &str = "see that the server runs and database.url leads to it";
 
 /// What is said of a file that has no database in it. To open it would make one.
 fn no_database(config: &Config, file: &Path) -> Option<Finding> {
@@ -105,8 +103,8 @@ async fn database(config: &Config) -> Data {
     let db = match wiring::open_database(config) {
         Ok(db) => db,
         Err(error) => {
-            let why = error.root_cause().downcast_ref::<store::Error>();
-            let remedy = why.map_or_else(|| REACH.to_owned(), |why| remedies::of(config, why));
+            let why = error.downcast_ref::<store::Error>();
+            let remedy = why.map_or(remedies::REACH.to_owned(), |why| remedies::of(config, why));
             let finding = Finding::fault("database", format!("{error:#}"), remedy);
             return Data::only(finding, Server::Unknown);
         }
@@ -243,19 +241,28 @@ fn schema(version: u32) -> Finding {
 async fn time(db: &Db, clock: &Clock) -> Finding {
     match chores::judge(db, clock).await {
         Ok(judged) if judged.is_refused() => {
-            let found = format!("{} s ahead of everything written", judged.ahead_ms() / 1_000);
+            let found = format!("{} ahead of everything written", span(judged.ahead_ms()));
             let remedy = "set it right or, if it is, run `estafette clock --confirm`; until then \
                           nothing old is deleted";
             Finding::warning("time", found, remedy)
         }
         // From when on the alert of docs/alerts.yml tells of it.
         Ok(judged) if judged.ahead_ms() <= -HOUR => {
-            let found = format!("{} s behind what is written", -judged.ahead_ms() / 1_000);
+            let found = format!("{} behind what is written", span(-judged.ahead_ms()));
             Finding::warning("time", found, "set the clock right: nothing comes due until then")
         }
         Ok(judged) => Finding::fine("time", format!("{}, trusted", judged.clock)),
         Err(error) => Finding::fault("time", error.to_string(), "bring the schema up to date"),
     }
+}
+
+/// How long it is, in the unit that says it best.
+fn span(ms: i64) -> String {
+    let units = [(DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes"), (1_000, "seconds")];
+    // Two of a unit say more than one of the next.
+    let fits = units.into_iter().find(|(unit, _)| ms >= 2 * unit);
+    let (unit, name) = fits.unwrap_or((1, "ms"));
+    format!("{} {name}", ms / unit)
 }
 
 /// What is wrong with the key of a database which has nothing yet. Where there is neither, the
@@ -288,8 +295,9 @@ async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {
         }
     };
     let given = vault.key_ids().join(", ");
+    let file = config.master_key_file().map(|file| folder::shown(&file));
     match rotation::is_known(db, &vault).await {
-        Ok(()) => match config.master_key_file().filter(|file| machine::is_open_to_others(file)) {
+        Ok(()) => match file.filter(|file| machine::is_open_to_others(file)) {
             Some(file) => {
                 let found = format!("{} can be read by other users", file.display());
                 Finding::warning(about, found, format!("chmod 600 {}", file.display()))
@@ -297,7 +305,7 @@ async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {
             None => Finding::fine(about, format!("fingerprint {given}, as the database says")),
         },
         Err(error) => {
-            let remedy = match config.master_key_file() {
+            let remedy = match file {
                 Some(file) => format!("put the right one in {}", file.display()),
                 None => "give the right one as master_key".to_owned(),
             };

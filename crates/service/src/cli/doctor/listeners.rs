@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::cli::health::{self, Asked};
 use crate::config::Config;
+use crate::wiring;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,6 +41,8 @@ enum Speech {
 enum Answerer {
     /// One of these programs.
     Estafette,
+    /// One that says why it takes no requests now.
+    Unready(String),
     /// One of them, which began before `server.tls_cert_file` was changed.
     WithOtherTls,
     Stranger,
@@ -70,15 +73,9 @@ async fn listener(about: &str, address: SocketAddr, speech: Speech, server: Serv
     };
     match error.kind() {
         ErrorKind::AddrInUse => taken(about, address, speech.answerer(address).await, server),
-        ErrorKind::PermissionDenied => {
+        why => {
             let found = format!("{address} cannot be listened on: {error}");
-            let remedy = "a port below 1024 needs CAP_NET_BIND_SERVICE, which the packaged unit \
-                          does not give: choose a port above 1023, and forward to it";
-            Finding::fault(about, found, remedy)
-        }
-        _ => {
-            let found = format!("{address} cannot be listened on: {error}");
-            Finding::fault(about, found, format!("choose an address of this machine ({setting})"))
+            Finding::fault(about, found, wiring::remedy_of_listener(why, &setting))
         }
     }
 }
@@ -89,7 +86,8 @@ fn taken(about: &str, address: SocketAddr, answerer: Answerer, server: Server) -
     match (answerer, server) {
         (Answerer::Stranger, _) => {
             let found = format!("{address} is taken by something other than estafette");
-            Finding::fault(about, found, format!("end what listens there, or {elsewhere}"))
+            let remedy = wiring::remedy_of_listener(ErrorKind::AddrInUse, &setting);
+            Finding::fault(about, found, remedy)
         }
         (_, Server::Nobody) => {
             let found = format!("{address} is taken by an estafette with another database");
@@ -101,6 +99,10 @@ fn taken(about: &str, address: SocketAddr, answerer: Answerer, server: Server) -
         (Answerer::Estafette, Server::Unknown) => {
             let found = format!("{address}: an estafette answers, of this database or of another");
             Finding::fine(about, found)
+        }
+        (Answerer::Unready(why), _) => {
+            let found = format!("{address}: the service answers, and is not ready: {why}");
+            Finding::warning(about, found, "wait, or see its log")
         }
         (Answerer::WithOtherTls, _) => {
             let found = format!("{address}: the service answers, but not as server.tls_* say");
@@ -116,7 +118,12 @@ impl Speech {
                 if is_api(address, !has_tls).await {
                     return Answerer::WithOtherTls;
                 }
-                is_api(address, has_tls).await
+                let is_estafette = is_api(address, has_tls).await;
+                let ready = Asked { address, has_tls, path: "readyz" };
+                match health::ask(ready).await.and_then(|reply| reply.why()) {
+                    Some(why) if is_estafette => return Answerer::Unready(why),
+                    _ => is_estafette,
+                }
             }
             Self::Metrics => {
                 let asked = Asked { address, has_tls: false, path: "metrics" };

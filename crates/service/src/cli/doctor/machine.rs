@@ -6,8 +6,8 @@ use clock::{Clock, DAY};
 use rustix::fs::statvfs;
 
 use super::Finding;
-use super::folder::{self, Folder};
 use crate::config::{Config, Server};
+use crate::kit::folder::{self, Folder};
 use crate::wiring;
 
 /// A certificate that ends sooner than this should have been renewed, days.
@@ -17,6 +17,8 @@ const MIB: u64 = 1 << 20;
 const TOO_LITTLE: u64 = 16;
 /// Fewer open files are soon too few.
 const FEW: u64 = 4_096;
+/// With fewer no start gets as far as to listen.
+const TOO_FEW: u64 = 28;
 /// Below this an operator should look after it, MiB.
 const LITTLE: u64 = 2_048;
 
@@ -51,6 +53,11 @@ fn expiry(server: &Server) -> Finding {
     }
 }
 
+/// What a file may not be made for, where neither rights nor room on the disk are in the way.
+pub(super) fn lacking(config: &Config) -> Option<Finding> {
+    open_files().into_iter().chain(disk(config)).find(Finding::is_fault)
+}
+
 fn directory(config: &Config) -> Finding {
     let about = "data directory";
     let folder = config.data_dir.as_path();
@@ -83,7 +90,8 @@ fn directory(config: &Config) -> Finding {
 pub(super) fn open_secrets(config: &Config) -> impl Iterator<Item = Finding> {
     let open = config.secret_files.iter().filter(|file| is_open_to_others(file));
     open.map(|file| {
-        let at = file.display();
+        let at = folder::shown(file);
+        let at = at.display();
         let found = format!("{at} has secrets and is open to every user of this machine");
         Finding::warning("secrets", found, format!("chmod 600 {at}, as the service's user"))
     })
@@ -130,7 +138,10 @@ fn open_files() -> Option<Finding> {
     }
     let found = format!("up to {files}, and each connection needs one");
     let remedy = "LimitNOFILE=65536 in the unit file, or `ulimit -n 65536` before the start";
-    Some(Finding::warning(about, found, remedy))
+    Some(match files {
+        ..TOO_FEW => Finding::fault(about, found, remedy),
+        _ => Finding::warning(about, found, remedy),
+    })
 }
 
 #[cfg(not(unix))]
@@ -145,6 +156,11 @@ fn disk(config: &Config) -> Option<Finding> {
     let absolute = std::path::absolute(folder).ok()?;
     let there = absolute.ancestors().find(|ancestor| ancestor.exists())?;
     let disk = statvfs(there).ok()?;
+    // A file system that counts none has them as it needs them.
+    if database.is_some() && disk.f_files > 0 && disk.f_favail == 0 {
+        let remedy = "remove files there, or name another place";
+        return Some(Finding::fault("disk", "no inodes free: no file can be made", remedy));
+    }
     let free_mib = disk.f_bavail.saturating_mul(disk.f_frsize) / MIB;
     let found = format!("{free_mib} MiB free");
     let remedy = match database {

@@ -2,10 +2,9 @@
 //! to do about what is wrong.
 
 mod data;
-mod folder;
 mod listeners;
 mod machine;
-mod remedies;
+pub(super) mod remedies;
 mod ways;
 
 use std::process::ExitCode;

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use store::Error;
 
-use super::folder::{self, WRITABLE};
+use super::machine;
 use crate::config::{Config, LoadError};
+use crate::kit::folder::{self, Useless, WRITABLE};
 use crate::kit::seal::KeyError;
-use crate::wiring;
+use crate::wiring::{self, CannotListen, OpenError};
 
 /// SQLSTATE 3D000: the server is there, the database is not.
 const NO_DATABASE: &str = "3D000";
@@ -23,7 +24,43 @@ const NOT_ALLOWED: &str = "42501";
 /// SQLSTATE 25006: a standby, or a user who only reads.
 const READ_ONLY: &str = "25006";
 
-/// What the operator can do.
+/// What the operator can do about the error of a command, where that does not say it itself.
+pub(in crate::cli) fn of_error(config: &Config, error: &anyhow::Error) -> Option<String> {
+    if let Some(why) = error.downcast_ref::<Useless>() {
+        return Some(why.remedy.to_owned());
+    }
+    if let Some(listener) = error.downcast_ref::<CannotListen>() {
+        return Some(listener.remedy());
+    }
+    if let Some(key) = error.downcast_ref::<KeyError>() {
+        match key {
+            KeyError::File(_, why) if is_full(why) => {
+                let remedy = machine::lacking(config).and_then(|finding| finding.remedy);
+                return Some(remedy.unwrap_or_else(|| ROOM.to_owned()));
+            }
+            KeyError::File(..) | KeyError::Malformed | KeyError::TooMany(_) => {}
+            // They say it themselves.
+            KeyError::Missing { .. } | KeyError::Changed(_) | KeyError::Forgotten(_) => {
+                return None;
+            }
+        }
+        let size = wiring::database_file(config).and_then(|file| Some(file.metadata().ok()?.len()));
+        let is_first = size.is_none_or(|bytes| bytes == 0) && !config.database.is_shared();
+        return Some(if is_first { of_first_key(error) } else { of_key(error) });
+    }
+    let opened = error.downcast_ref::<OpenError>().and_then(|opened| match opened {
+        OpenError::Db(error) => Some(error),
+        _ => None,
+    });
+    match opened.or_else(|| error.downcast_ref::<Error>())? {
+        Error::Unavailable(why) => specific(config, why),
+        error @ Error::Foreign { .. } => Some(of(config, error)),
+        // So do these.
+        _ => None,
+    }
+}
+
+/// What the operator can do about a database.
 pub(super) fn of(config: &Config, error: &Error) -> String {
     match error {
         Error::TooNew { .. } => {
@@ -38,6 +75,10 @@ pub(super) fn of(config: &Config, error: &Error) -> String {
         }
         Error::Unfit(_) => GRANT.to_owned(),
         Error::Unavailable(why) => of_text(config, why),
+        Error::Foreign { .. } if config.database.is_shared() => {
+            "make a database, or a schema, for estafette alone, and name it in database.url"
+                .to_owned()
+        }
         Error::Foreign { .. } => "name another place with --data-dir or database.url".to_owned(),
         Error::Corrupt { .. } | Error::Altered(_) => RESTORE.to_owned(),
     }
@@ -82,8 +123,12 @@ pub(super) fn of_settings(error: &LoadError) -> &'static str {
     }
 }
 
+/// Where nothing more is known.
+pub(super) const REACH: &str = "see that the server runs and database.url leads to it";
+const WRITES: &str = "see that this user may write the file and its directory";
 const GRANT: &str = "let this user own the database and its tables: ALTER DATABASE … OWNER TO …, \
                      REASSIGN OWNED BY … TO …";
+const ROOM: &str = "make room on its disk";
 const RESTORE: &str = "put a backup in its place; see operations.md in the documentation";
 
 /// What the operator can do about a file that somebody else has locked.
@@ -96,17 +141,33 @@ pub(super) fn of_lock(file: &Path) -> String {
     )
 }
 
+fn is_full(why: &std::io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 fn of_text(config: &Config, why: &str) -> String {
+    specific(config, why).unwrap_or_else(|| {
+        let on_server = config.database.is_shared();
+        let remedy = if on_server { REACH } else { WRITES };
+        remedy.to_owned()
+    })
+}
+
+/// Where the text tells more than that it does not work.
+fn specific(config: &Config, why: &str) -> Option<String> {
     match wiring::database_file(config) {
-        Some(file) if why.contains("locked") => of_lock(&file),
-        Some(_) => of_file(why).to_owned(),
-        None => of_server(why).to_owned(),
+        Some(file) if why.contains("locked") => Some(of_lock(&file)),
+        Some(_) if why.contains("unable to open") || why.contains("Too many open files") => {
+            machine::lacking(config).and_then(|finding| finding.remedy)
+        }
+        Some(_) => of_file(why).map(str::to_owned),
+        None => of_server(why).map(str::to_owned),
     }
 }
 
-fn of_server(why: &str) -> &'static str {
+fn of_server(why: &str) -> Option<&'static str> {
     let is = |word: &str| why.contains(word);
-    if is("password missing") {
+    Some(if is("password missing") {
         "put the password into database.url, or the whole URL into a file and name that as \
          database.url_file"
     } else if is(TOO_MANY) {
@@ -133,19 +194,19 @@ fn of_server(why: &str) -> &'static str {
     } else if is("TLS") || is("certificate") || is("sslrootcert") {
         "correct sslmode and sslrootcert in database.url"
     } else {
-        "see that the server runs and database.url leads to it"
-    }
+        return None;
+    })
 }
 
-fn of_file(why: &str) -> &'static str {
+fn of_file(why: &str) -> Option<&'static str> {
     let is = |word: &str| why.contains(word);
-    if is("not a database") || is("malformed") {
+    Some(if is("not a database") || is("malformed") {
         RESTORE
     } else if is("full") || is("No space left") || is("quota") {
-        "make room on its disk"
+        ROOM
     } else if is("Read-only") || is("readonly") {
         WRITABLE
     } else {
-        "see that this user may write the file and its directory"
-    }
+        return None;
+    })
 }

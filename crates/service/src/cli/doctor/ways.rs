@@ -9,7 +9,6 @@ use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::Finding;
-use super::folder::{self, Folder};
 use crate::carriers::cloud_api::{CloudApi, NotOpen};
 use crate::carriers::door::door;
 use crate::carriers::smpp::link_settings;
@@ -17,6 +16,7 @@ use crate::carriers::sms_http;
 use crate::carriers::smtp::{NoConnection, Relay};
 use crate::config::{Config, Smpp, SmsCarrier, SmsHttp};
 use crate::kit::dns::Dns;
+use crate::kit::folder::{self, Folder};
 use crate::support::{self, files::storage};
 use crate::wiring;
 

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use clock::Clock;
 
-use super::{KeyError, hex};
+use super::{KeyError, Ring, hex};
 
 /// What is in it.
 pub(super) fn read(path: &Path) -> Result<String, KeyError> {
     std::fs::read_to_string(path).map_err(|error| failed(path, error))
 }
 
-/// What is in it; a new key when there is none.
+/// What is in it; a new key when there is none. An empty file is not taken for none: where a file
+/// system has no second names, another process may be about to write its key there.
 pub(super) fn read_or_make(path: &Path, clock: &Clock) -> Result<String, KeyError> {
     match std::fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => make(path, clock),
@@ -29,11 +30,34 @@ pub(super) fn new_key(clock: &Clock) -> String {
 
 fn make(path: &Path, clock: &Clock) -> Result<String, KeyError> {
     let text = new_key(clock);
-    match write_private(path, &text) {
+    // Nobody sees half a key, and a disk that is full leaves none. The name has the fingerprint,
+    // which no other new key has.
+    let partial = path.with_extension(format!("key.{}", Ring::read(&text)?.writer().id()));
+    let made = write_private(&partial, &text).and_then(|()| name_first(&partial, path, &text));
+    let _removed = std::fs::remove_file(&partial);
+    match made.and_then(|()| flush_folder(path)) {
         // Another process was first: its key is the key.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => read(path),
         Err(error) => Err(failed(path, error)),
         Ok(()) => Ok(text),
+    }
+}
+
+/// Gives a file its name, unless another one has it: a rename would take its place.
+fn name_first(partial: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    match std::fs::hard_link(partial, path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // A file system without second names.
+            write_private(path, text)
+        }
+        named => named,
+    }
+}
+
+fn flush_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
+        _ => Ok(()),
     }
 }
 
@@ -45,11 +69,7 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), KeyError> {
     let done = write_private(&partial, text)
         .and_then(|()| belong_as(&partial, path))
         .and_then(|()| std::fs::rename(&partial, path));
-    let flushed = done.and_then(|()| match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
-        _ => Ok(()),
-    });
-    flushed.map_err(|error| {
+    done.and_then(|()| flush_folder(path)).map_err(|error| {
         let _left = std::fs::remove_file(&partial);
         failed(path, error)
     })
@@ -89,10 +109,35 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _removed = std::fs::remove_file(path);
+    }
+    written
 }
 
 fn failed(path: &Path, error: std::io::Error) -> KeyError {
-    KeyError::File(path.display().to_string(), error)
+    let at = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    KeyError::File(at.display().to_string(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use clock::Clock;
+
+    use super::{read, read_or_make};
+
+    #[test]
+    fn of_many_that_make_a_key_at_once_all_get_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/master.key");
+        let make = || read_or_make(&path, &Clock::system()).unwrap();
+        let made: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let kept = read(&path).unwrap();
+        assert!(kept.len() == 64 && made.iter().all(|key| *key == kept));
+        assert_eq!(path.parent().unwrap().read_dir().unwrap().count(), 1, "nothing beside it");
+    }
 }

@@ -10,6 +10,7 @@ mod lines;
 mod refusal;
 mod reports;
 mod stream;
+mod taken;
 mod tls;
 mod watch;
 
@@ -27,6 +28,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use self::connection::Front;
 use self::gate::{Admission, Gate, Limit, Share};
 pub(super) use self::reports::serve_reports;
+pub(crate) use self::taken::{CannotListen, remedy as remedy_of_listener};
 use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;
@@ -108,10 +110,10 @@ impl Listener {
     /// # Errors
     /// When it is in use or not of this machine; `key` is the setting to look at.
     pub(super) fn bind(address: SocketAddr, key: &str, name: &'static str) -> anyhow::Result<Self> {
-        let tcp = listen(address).map_err(|error| {
-            let is_taken = error.kind() == io::ErrorKind::AddrInUse;
-            let asked = if is_taken { "; is it in use?" } else { "" };
-            anyhow::Error::new(error).context(format!("cannot listen on {address} ({key}){asked}"))
+        let tcp = listen(address).map_err(|why| CannotListen {
+            address,
+            setting: key.to_owned(),
+            why,
         })?;
         Ok(Self { tcp, name })
     }

@@ -7,7 +7,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 /// What a directory is good for.
-pub(super) enum Folder {
+pub(crate) enum Folder {
     /// This user may make files in it.
     Usable,
     /// It is not there; this user may make it.
@@ -19,14 +19,16 @@ pub(super) enum Folder {
 }
 
 /// Why a directory can neither be used nor made, and what to do about it.
-pub(super) struct Useless {
-    pub(super) found: String,
-    pub(super) remedy: &'static str,
+#[derive(Debug, thiserror::Error)]
+#[error("{found}")]
+pub(crate) struct Useless {
+    pub(crate) found: String,
+    pub(crate) remedy: &'static str,
 }
 
 /// Why no files can be made in a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(crate) enum Closed {
     ReadOnly,
     Denied,
 }
@@ -40,14 +42,14 @@ impl Closed {
     }
 
     /// Behind the name of the directory.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::ReadOnly => "is on a file system that is mounted read-only",
             Self::Denied => "cannot be written by this user",
         }
     }
 
-    pub(super) const fn remedy(self) -> &'static str {
+    pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::ReadOnly => WRITABLE,
             Self::Denied => {
@@ -59,19 +61,31 @@ impl Closed {
 }
 
 /// What to do about a file system that is mounted read-only.
-pub(super) const WRITABLE: &str = "mount it writable (in a unit file: ReadWritePaths=), or name \
+pub(crate) const WRITABLE: &str = "mount it writable (in a unit file: ReadWritePaths=), or name \
                                    another place";
 const ELSEWHERE: &str = "move it away, or name another place";
 const OWNER: &str = "run this as the service's user (sudo -u estafette estafette …), or let this \
                      user enter the directory";
 
 /// The path as an operator can find it.
-pub(super) fn shown(path: &Path) -> PathBuf {
+pub(crate) fn shown(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// What keeps a file that is missing from being made in a directory, if anything does.
+pub(crate) fn obstacle(folder: &Path) -> Option<Useless> {
+    match look(folder) {
+        Folder::Useless(why) => Some(why),
+        Folder::Closed(why) => {
+            let found = format!("{} {}", shown(folder).display(), why.words());
+            Some(Useless { found, remedy: why.remedy() })
+        }
+        Folder::Usable | Folder::Missing => None,
+    }
+}
+
 /// Looks at a directory and, where it is missing, at those above it.
-pub(super) fn look(folder: &Path) -> Folder {
+pub(crate) fn look(folder: &Path) -> Folder {
     let folder = shown(folder);
     match folder.metadata() {
         Ok(metadata) if !metadata.is_dir() => {
