@@ -33,12 +33,12 @@ use std::str::FromStr;
 use ::store::{FromVal, Val};
 use clock::Millis;
 
-use self::code::KeptCode;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
 use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
+use crate::kit::seal::SealedText;
 use crate::kit::words::{UnknownWord, words};
 use crate::senders::Unusable;
 
@@ -170,7 +170,7 @@ pub struct Challenge {
     expires_at: Millis,
     verified_at: Option<Millis>,
     created_at: Millis,
-    code: Option<KeptCode>,
+    code: Option<SealedText>,
 }
 
 impl Challenge {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use store::{CommitError, WriteSet};
 use tokio::time::Instant;
 
-use super::code::{KeptCode, code_of, mac, new_code};
+use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
 use super::order::Order;
 use super::owner::Otp;
@@ -391,7 +391,7 @@ fn create(
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
-    let kept = KeptCode::new(app, &account.id, id, &code);
+    let sealed = seal(app, &account.id, id, &code);
     let wording = Wording {
         language: Wording::language_for(order.language.clone(), order.to.country()),
         sender,
@@ -420,7 +420,7 @@ fn create(
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: id.time(),
-        code: Some(kept.clone()),
+        code: Some(sealed.clone()),
     };
     let new = NewChallenge {
         env: app.env.as_str(),
@@ -433,7 +433,7 @@ fn create(
         channel: attempt.channel,
         attempt: &attempt.id,
         code_mac: mac(app, &account.id, &challenge.id, &code),
-        code: &kept,
+        code: &sealed,
         max_attempts: challenge.max_attempts,
         fallback_used,
         fallback: challenge.fallback,
@@ -486,11 +486,11 @@ async fn resend(
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {
-        let kept = KeptCode::new(app, &open.account, &open.id, code);
+        let sealed = seal(app, &open.account, &open.id, code);
         challenge.expires_at = now + validity_ms(app, account);
         let mac = mac(app, &open.account, &open.id, code);
-        sql::recode(set, open, mac, &kept, challenge.expires_at);
-        challenge.code = Some(kept);
+        sql::recode(set, open, mac, &sealed, challenge.expires_at);
+        challenge.code = Some(sealed);
     }
     Ok(challenge)
 }

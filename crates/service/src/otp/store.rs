@@ -3,13 +3,13 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::code::KeptCode;
 use super::order::Order;
 use super::{Attempt, Challenge, Fallback, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
+use crate::kit::seal::SealedText;
 
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
@@ -214,7 +214,7 @@ impl FromRow for Challenge {
             expires_at: row.take(15)?,
             verified_at: row.take(16)?,
             created_at: row.take(17)?,
-            code: row.take::<Option<Vec<u8>>>(18)?.map(KeptCode::stored),
+            code: row.take::<Option<Vec<u8>>>(18)?.map(SealedText::stored),
             account: row.take(19)?,
             asks_consent: row.take(20)?,
         })
@@ -310,7 +310,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) channel: Channel,
     pub(super) attempt: &'a AttemptId,
     pub(super) code_mac: [u8; 32],
-    pub(super) code: &'a KeptCode,
+    pub(super) code: &'a SealedText,
     pub(super) max_attempts: i64,
     pub(super) fallback_used: bool,
     pub(super) fallback: Fallback,
@@ -345,7 +345,7 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.attempt,
         new.attempt.as_str(),
         new.code_mac,
-        new.code.sealed(),
+        new.code.as_bytes(),
         new.max_attempts,
         new.fallback_used,
         new.fallback.stored_ms,
@@ -395,10 +395,10 @@ pub(super) fn recode(
     set: &mut WriteSet,
     challenge: &Challenge,
     code_mac: [u8; 32],
-    code: &KeptCode,
+    code: &SealedText,
     expires_at: Millis,
 ) {
-    let args = args![code_mac, code.sealed(), expires_at, &challenge.account, &challenge.id];
+    let args = args![code_mac, code.as_bytes(), expires_at, &challenge.account, &challenge.id];
     set.guard(RECODE, args, STALE);
 }
 

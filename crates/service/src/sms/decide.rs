@@ -84,7 +84,7 @@ impl Owner for Sms {
     fn after(app: &App, message: &Message, attempt: &Attempt, why: &Failure) -> Then {
         let last = attempt.give_up_at - LAST_TRY_MS;
         // What was not to go again has no text any more, should its refusal come late.
-        let is_gone = message.text_sealed.is_none();
+        let is_gone = message.text.is_none();
         if why.state != State::Refused || !is_passing(why) || is_gone || app.now() >= last {
             return Then::End;
         }
@@ -169,9 +169,9 @@ fn may_go_again(message: &Message, attempt: &Attempt) -> bool {
 /// A carrier has it, or may have it. Its text is kept only where it may have to go again.
 fn submitted(app: &App, set: &mut WriteSet, message: &mut Message, keeps_text: bool) {
     if message.status == Status::Queued {
-        message.text_sealed.take_if(|_| !keeps_text);
+        message.text.take_if(|_| !keeps_text);
         shift(app, set, message, Status::Submitted);
-    } else if !keeps_text && message.text_sealed.take().is_some() {
+    } else if !keeps_text && message.text.take().is_some() {
         sql::drop_text(set, message);
     }
 }
@@ -193,7 +193,7 @@ fn end(app: &App, set: &mut WriteSet, message: &mut Message, attempt: &Attempt, 
 /// Moves a message to a status and tells of it.
 fn shift(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
     if status != Status::Submitted {
-        message.text_sealed = None;
+        message.text = None;
     }
     message.status = status;
     message.updated_at = app.now();

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::carriers::Priority;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, SmsId};
+use crate::kit::seal::SealedText;
 use crate::kit::secret::Secret;
 use crate::kit::words::words;
 
@@ -128,7 +129,7 @@ impl From<sms_text::Encoding> for Encoding {
     }
 }
 
-/// A message as stored. What it says is in it only sealed.
+/// A message as stored.
 #[derive(Clone, Debug)]
 pub struct Message {
     account: AccountId,
@@ -136,7 +137,7 @@ pub struct Message {
     recipient: String,
     reference: Option<String>,
     sender: String,
-    text_sealed: Option<Vec<u8>>,
+    text: Option<SealedText>,
     class: Class,
     encoding: Encoding,
     segments: i64,
@@ -152,15 +153,17 @@ pub struct Message {
 }
 
 /// What a message says, sealed for its place.
-fn seal(app: &App, account: &AccountId, id: &SmsId, text: &str) -> Vec<u8> {
-    app.vault.seal(&["sms_messages", account.as_str(), id.as_str()], text.as_bytes())
+fn seal(app: &App, account: &AccountId, id: &SmsId, text: &str) -> SealedText {
+    SealedText::new(&app.vault, &place(account, id), Secret::new(text.to_owned()))
 }
 
 /// What a message says, while it is kept.
 fn text_of(app: &App, message: &Message) -> Option<Secret> {
-    let place = ["sms_messages", message.account.as_str(), message.id.as_str()];
-    let text = app.vault.open(&place, message.text_sealed.as_ref()?)?;
-    String::from_utf8(text).ok().map(Secret::new)
+    message.text.as_ref()?.open(&app.vault, &place(&message.account, &message.id))
+}
+
+fn place<'a>(account: &'a AccountId, id: &'a SmsId) -> [&'a str; 3] {
+    ["sms_messages", account.as_str(), id.as_str()]
 }
 
 /// Why a message was not taken.

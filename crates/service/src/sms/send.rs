@@ -46,7 +46,7 @@ pub(super) async fn send(
         recipient: order.to.e164().to_owned(),
         reference: order.reference.clone(),
         sender,
-        text_sealed: Some(seal(app, &account.id, &id, &order.text)),
+        text: Some(seal(app, &account.id, &id, &order.text)),
         created_at: id.time(),
         id,
         class: order.class,

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, SmsId};
 use crate::kit::page::Since;
+use crate::kit::seal::SealedText;
 
 const BY_ID: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, text_sealed, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \
@@ -66,7 +67,7 @@ impl FromRow for Message {
             recipient: row.take(2)?,
             reference: row.take(3)?,
             sender: row.take(4)?,
-            text_sealed: row.take(5)?,
+            text: row.take::<Option<Vec<u8>>>(5)?.map(SealedText::stored),
             class: row.take(6)?,
             encoding: row.take(7)?,
             segments: row.take(8)?,
@@ -125,7 +126,7 @@ pub(super) fn insert(set: &mut WriteSet, message: &Message) {
         &message.recipient,
         message.reference.as_deref(),
         &message.sender,
-        message.text_sealed.clone(),
+        message.text.as_ref().map(SealedText::as_bytes),
         message.class.as_str(),
         message.encoding.as_str(),
         message.segments,
@@ -146,7 +147,7 @@ pub(super) fn shift(set: &mut WriteSet, message: &Message) {
         message.carrier_code.as_deref(),
         message.charged_credits,
         message.updated_at,
-        message.text_sealed.is_some(),
+        message.text.is_some(),
         &message.account,
         &message.id,
         message.event_count - 1,
