@@ -154,7 +154,7 @@ impl Subject {
                     read(&message);
                 }
                 Event::BindRequested(..) => self.session.accept_bind("centre"),
-                Event::Bound(_) => {}
+                Event::Bound(_) | Event::Silent | Event::Heard => {}
                 Event::Ended(_) => self.ended += 1,
             }
         }

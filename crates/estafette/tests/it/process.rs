@@ -493,7 +493,7 @@ fn the_documented_install_has_one_data_directory() {
     assert_eq!(start, "/usr/bin/estafette --config /etc/estafette/estafette.toml serve");
     let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let operations = std::fs::read_to_string(operations).unwrap();
-    assert!(operations.contains("packaging/estafette.toml /etc/estafette/estafette.toml"));
+    assert!(operations.contains("estafette.toml /etc/estafette/estafette.toml"));
     assert_eq!(setting("StartLimitIntervalSec"), ["0"], "no count of restarts ends the service");
     assert_eq!(setting("Restart"), ["on-failure"]);
 }

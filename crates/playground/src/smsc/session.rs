@@ -102,7 +102,7 @@ impl Client {
                 }
             }
             Event::Unanswered(key) => self.waiting.extend(self.in_flight.remove(&key)),
-            Event::Bound(_) | Event::AnsweredLate(_) => {}
+            Event::Bound(_) | Event::AnsweredLate(_) | Event::Silent | Event::Heard => {}
             Event::Ended(_) => return Next::Cut,
         }
         self.deliver(session);

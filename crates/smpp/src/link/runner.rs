@@ -349,8 +349,9 @@ impl<K: Send + 'static> Runner<K> {
                 let delivery = Delivery::new(message, self.session, ticket, answers);
                 self.tell(News::Delivery(delivery));
             }
-            // We asked nobody to bind to us.
-            Event::BindRequested(..) => {}
+            // We asked nobody to bind to us. What is to be done once it is silent, or speaks again,
+            // is done before the next event.
+            Event::BindRequested(..) | Event::Silent | Event::Heard => {}
             Event::Ended(why) => {
                 // One message that a centre answers by a cut must not keep the others waiting
                 // longer and longer.

@@ -143,6 +143,10 @@ pub enum Event {
     AnsweredLate(Answer),
     /// A message has no answer in time: nobody knows whether it was taken.
     Unanswered(u64),
+    /// The other side owes an answer to an enquiry for too long; see [`Session::is_silent`].
+    Silent,
+    /// It was silent, and something came.
+    Heard,
     /// A message came; answer with [`Session::answer`].
     Message(Ticket, Operation, Message),
     /// Nothing comes after this.

@@ -239,6 +239,9 @@ impl Session {
             match self.framer.next(input) {
                 Ok(None) => return,
                 Ok(Some(frame)) => {
+                    if self.is_silent() {
+                        self.events.push_back(Event::Heard);
+                    }
                     self.enquiry = Enquiry::heard(now);
                     self.take(now, frame);
                 }
@@ -306,8 +309,10 @@ impl Session {
             Some(_) => self.enquiry.unanswered += 1,
             None => {}
         }
-        if self.enquiry.unanswered >= 2 {
-            return self.end(Ended::Silent);
+        match self.enquiry.unanswered {
+            0 => {}
+            1 => self.events.push_back(Event::Silent),
+            _ => return self.end(Ended::Silent),
         }
         self.enquiry.asked_at = Some(now);
         let sequence = self.sequence.take();

@@ -234,10 +234,15 @@ fn an_unanswered_message_is_given_up_in_time_and_recognised_when_its_answer_come
     assert_eq!(events(&mut session), []);
     session.tick(NOW + 10_000);
     assert_eq!(events(&mut session), [Event::Unanswered(5)]);
-    // A link that may be half dead is asked at once.
+    // A link that may be half dead is asked at once, and gets nothing more until it speaks.
     assert!(written(&mut session).iter().any(|pdu| pdu.body == Body::EnquireLink));
+    assert!(session.is_silent() && !session.has_room());
     let told = feed(&mut session, &resp(2));
-    assert!(matches!(&told[..], [Event::AnsweredLate(answer)] if answer.key == 5));
+    assert!(
+        matches!(&told[..], [Event::Heard, Event::AnsweredLate(answer)] if answer.key == 5),
+        "{told:?}"
+    );
+    assert!(!session.is_silent() && session.has_room());
     assert_eq!(feed(&mut session, &resp(2)), []);
 }
 
@@ -251,6 +256,8 @@ fn a_silent_centre_is_asked_twice_and_left() {
         session.tick(NOW + asked_at);
         assert!(matches!(&written(&mut session)[..], [pdu] if pdu.body == Body::EnquireLink));
     }
+    assert_eq!(events(&mut session), [Event::Silent]);
+    assert!(!session.has_room());
     session.tick(NOW + 50_000);
     assert_eq!(events(&mut session), [Event::Ended(Ended::Silent)]);
     assert_eq!(session.wake_at(), None);
@@ -397,7 +404,7 @@ impl Side {
                 Event::AnsweredLate(answer) => *self.late.entry(answer.key).or_default() += 1,
                 Event::Message(ticket, ..) => self.tickets.push(ticket),
                 Event::BindRequested(..) => self.session.accept_bind("centre"),
-                Event::Bound(_) | Event::Ended(_) => {}
+                Event::Bound(_) | Event::Silent | Event::Heard | Event::Ended(_) => {}
             }
         }
     }
