@@ -3,7 +3,7 @@
 use super::Challenge;
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
-use crate::kit::seal::SealedText;
+use crate::kit::seal::text::SealedText;
 use crate::kit::secret::Secret;
 
 pub(super) fn new_code(app: &App, length: u32) -> Secret {

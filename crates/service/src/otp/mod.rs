@@ -38,7 +38,7 @@ use crate::credits;
 use crate::dispatch::{Attempt, STALE};
 use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
-use crate::kit::seal::SealedText;
+use crate::kit::seal::text::SealedText;
 use crate::kit::words::{UnknownWord, words};
 use crate::senders::Unusable;
 

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
-use crate::kit::seal::SealedText;
+use crate::kit::seal::text::SealedText;
 
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \

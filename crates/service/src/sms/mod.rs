@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::carriers::Priority;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, SmsId};
-use crate::kit::seal::SealedText;
+use crate::kit::seal::text::SealedText;
 use crate::kit::secret::Secret;
 use crate::kit::words::words;
 

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, SmsId};
 use crate::kit::page::Since;
-use crate::kit::seal::SealedText;
+use crate::kit::seal::text::SealedText;
 
 const BY_ID: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, text_sealed, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \

@@ -7,7 +7,7 @@
 
 mod file;
 mod ring;
-mod text;
+pub mod text;
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,7 +19,6 @@ use subtle::ConstantTimeEq;
 
 pub use ring::{KeyRow, KeyState};
 use ring::{MasterKey, Ring};
-pub use text::SealedText;
 
 /// Master keys at a time: one, and those that it takes the place of.
 pub const MOST_KEYS: usize = 4;
