@@ -50,6 +50,7 @@ use crate::emails::reports::Intake;
 use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
 use crate::kit::dns::Dns;
+use crate::kit::folder;
 use crate::kit::hashers::Hashers;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
@@ -220,7 +221,7 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
     let options = SqliteOptions { queue: settings.queue, ..SqliteOptions::default() };
     (settings.engines.sqlite)(&path, options).map_err(|error| {
         let is_of_folder = matches!(error, store::Error::Unavailable(_));
-        let at = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let at = folder::shown(&path);
         let error = anyhow::Error::from(error);
         let error = error.context(format!("cannot open the database {}", at.display()));
         // What is there was opened or not for reasons of its own.

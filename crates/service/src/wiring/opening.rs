@@ -100,7 +100,7 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
             "the master key is missing, without which {} cannot be used: put it back as {}, or \
              name it with master_key_file",
             place_of(config),
-            std::path::absolute(&path).unwrap_or(path).display(),
+            folder::shown(&path).display(),
         );
         return Vault::from_file(&path, clock.clone()).map_err(named);
     }
@@ -142,7 +142,7 @@ fn emptied(config: &Config) -> String {
 /// Where the master key is read from, for errors.
 pub(super) fn place_of_key(config: &Config) -> String {
     match config.master_key_file() {
-        Some(path) => std::path::absolute(&path).unwrap_or(path).display().to_string(),
+        Some(path) => folder::shown(&path).display().to_string(),
         None => "the setting master_key".to_owned(),
     }
 }
@@ -189,7 +189,7 @@ fn nothing_at(place: &str) -> String {
 /// Where the database is, without credentials.
 pub(crate) fn place_of(config: &Config) -> String {
     if let Some(path) = database_file(config) {
-        return std::path::absolute(&path).unwrap_or(path).display().to_string();
+        return folder::shown(&path).display().to_string();
     }
     let Ok(url) = Url::parse(config.database.url.expose()) else {
         return "database.url".to_owned();

@@ -6,6 +6,7 @@ use std::path::Path;
 use clock::Clock;
 
 use super::{KeyError, Ring, hex};
+use crate::kit::folder;
 
 /// What is in it.
 pub(super) fn read(path: &Path) -> Result<String, KeyError> {
@@ -117,8 +118,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn failed(path: &Path, error: std::io::Error) -> KeyError {
-    let at = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    KeyError::File(at.display().to_string(), error)
+    KeyError::File(folder::shown(path).display().to_string(), error)
 }
 
 #[cfg(test)]
