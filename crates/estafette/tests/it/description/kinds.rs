@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Operation, Things, document, operations};
+use super::{Operation, Things, WrongKeys, document, operations};
 use crate::world::{Answer, Engine, World};
 
 /// No such key, cursor, parameter.
@@ -14,15 +14,10 @@ const NONSENSE: &str = "zzz";
 async fn problems_of_every_kind_of_route_are_given_where_they_are_described() {
     let world = World::new(Engine::Lite).await;
     let (document, things) = (document(), Things::of(&world).await);
-    let weak = things.ada.new_key("weak", &["email:send"]).await.word("api_key").to_owned();
-    let weaker = things.ada.new_key("weaker", &["otp:verify"]).await.word("api_key").to_owned();
-    let live = things.ada.on_live().await;
+    let keys = WrongKeys::of(&things).await;
     let (mut count, mut wrong) = (0, vec![]);
     for operation in &operations(&document) {
-        let told = operation.described["description"].as_str().unwrap();
-        let is_enough = told.contains("`email:send`");
-        let weak = if is_enough { &weaker } else { &weak };
-        for (code, answer) in provoked(operation, &things, &document, (weak, &live.key)).await {
+        for (code, answer) in provoked(operation, &things, &document, &keys).await {
             count += 1;
             if answer.body["code"] == code {
                 answer.problem(code);
@@ -41,7 +36,7 @@ async fn provoked(
     operation: &Operation,
     things: &Things<'_>,
     document: &Value,
-    (weak, live): (&str, &str),
+    keys: &WrongKeys,
 ) -> Vec<(&'static str, Answer)> {
     let (world, env) = (things.ada.world, things.ada.env);
     let path = things.path(&operation.path);
@@ -55,10 +50,10 @@ async fn provoked(
     }
     if has("invalid_api_key") {
         all.push(("invalid_api_key", bare(&path).key("est_test_nonsense")));
-        all.push(("wrong_environment", bare(&path).key(live)));
+        all.push(("wrong_environment", bare(&path).key(&keys.live)));
     }
     if has("insufficient_scope") {
-        all.push(("insufficient_scope", bare(&path).key(weak)));
+        all.push(("insufficient_scope", bare(&path).key(keys.weak_at(operation))));
     }
     // Elsewhere the token is in the body, and came by email.
     if has("invalid_token") && has("missing_credentials") {

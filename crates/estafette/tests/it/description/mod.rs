@@ -81,6 +81,30 @@ fn resolved<'v>(document: &'v Value, value: &'v Value) -> &'v Value {
     }
 }
 
+/// Keys of an account that are no good at most operations.
+struct WrongKeys {
+    /// Two, of which one lacks the scopes of any operation.
+    weak: [String; 2],
+    live: String,
+}
+
+impl WrongKeys {
+    async fn of(things: &Things<'_>) -> Self {
+        let weak = async |name: &str, scope: &str| {
+            things.ada.new_key(name, &[scope]).await.word("api_key").to_owned()
+        };
+        let weak = [weak("weak", "email:send").await, weak("weaker", "otp:verify").await];
+        Self { weak, live: things.ada.on_live().await.key }
+    }
+
+    /// One that lacks the scopes of an operation.
+    fn weak_at(&self, operation: &Operation) -> &str {
+        let told = operation.described["description"].as_str().unwrap();
+        let [weak, weaker] = &self.weak;
+        if told.contains("`email:send`") { weaker } else { weak }
+    }
+}
+
 /// An account and one of everything that a path or a body can name.
 struct Things<'w> {
     ada: Tenant<'w>,

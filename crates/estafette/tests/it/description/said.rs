@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Operation, Things, document, operations};
+use super::{Operation, Things, WrongKeys, document, operations};
 use crate::world::{Answer, Engine, World};
 
 /// It is about the edge and the parsers, which storage has no part in.
@@ -10,21 +10,17 @@ use crate::world::{Answer, Engine, World};
 async fn problems_say_what_their_examples_say() {
     let world = World::new(Engine::Lite).await;
     let (document, things) = (document(), Things::of(&world).await);
-    let weak = things.ada.new_key("weak", &["email:send"]).await.word("api_key").to_owned();
-    let weaker = things.ada.new_key("weaker", &["otp:verify"]).await.word("api_key").to_owned();
-    let live = things.ada.on_live().await;
+    let keys = WrongKeys::of(&things).await;
     let (mut count, mut wrong) = (0, vec![]);
     for operation in &operations(&document) {
         let path = things.path(&operation.path);
         let bare = || world.call(&operation.method, things.ada.env, &path);
-        let told = operation.described["description"].as_str().unwrap();
-        let weak = if told.contains("`email:send`") { &weaker } else { &weak };
         let mut asked = vec![];
         if let Some(shown) = operation.example(&document, "insufficient_scope") {
-            asked.push((shown, bare().key(weak).await));
+            asked.push((shown, bare().key(keys.weak_at(operation)).await));
         }
         if let Some(shown) = operation.example(&document, "wrong_environment") {
-            asked.push((shown, bare().key(&live.key).await));
+            asked.push((shown, bare().key(&keys.live).await));
         }
         if let Some(shown) = operation.example(&document, "validation_failed") {
             asked.push((shown, faulty(operation, &things, &path, shown).await));
