@@ -16,23 +16,29 @@ from sandbox import DEVTOOLS, Broken, free_ports
 START_TIMEOUT_S = 10
 
 
+def drive(urls, keys, pids, *arguments):
+    """One run of the load driver; its figures."""
+    command = [DEVTOOLS, "load", "--json", *map(str, arguments)]
+    for option, values in ("--url", urls), ("--key", keys), ("--server-pid", pids):
+        command += [part for value in values for part in (option, str(value))]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise Broken(f"{' '.join(map(str, arguments))}:\n{ran.stdout}{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
 class Driven:
     """Processes that answer at some addresses, and keys that they take."""
 
     name, urls, keys, pids, counters, options = "", [], [], [], {}, []
 
     def load(self, *arguments):
-        """One run of the load driver; its figures."""
-        command = [DEVTOOLS, "load", "--json", *map(str, arguments)]
-        for option, values in ("--url", self.urls), ("--key", self.keys), ("--server-pid", self.pids):
-            command += [part for value in values for part in (option, str(value))]
-        for name, counter in self.counters.items():
-            command += ["--counter", f"{name}={counter}"]
-        ran = subprocess.run(command, capture_output=True, text=True)
-        if ran.returncode != 0:
-            raise Broken(f"{' '.join(map(str, arguments))}:\n{ran.stdout}{ran.stderr}")
-        print(f"{self.name}: {ran.stdout.strip()}", file=sys.stderr, flush=True)
-        return json.loads(ran.stdout)
+        """One run of the load driver, which is shown; its figures."""
+        counted = [part for name, counter in self.counters.items()
+                   for part in ("--counter", f"{name}={counter}")]
+        figures = drive(self.urls, self.keys, self.pids, *arguments, *counted)
+        print(f"{self.name}: {json.dumps(figures)}", file=sys.stderr, flush=True)
+        return figures
 
 
 def counters(pids, data, metrics=(), on_postgres=False):
@@ -60,7 +66,7 @@ def counters(pids, data, metrics=(), on_postgres=False):
     return counted
 
 
-def lines(process):
+def first_line(process):
     """The first line that a process prints."""
     return process.stdout.readline().strip()
 
@@ -104,7 +110,7 @@ class Hello(Driven):
 
     def __init__(self, stack):
         process = start(stack, DEVTOOLS, "hello")
-        self.pids, self.urls = [process.pid], [lines(process)]
+        self.pids, self.urls = [process.pid], [first_line(process)]
 
     def measure(self, clients):
         return self.load("--workload", self.workload, *self.options, "--clients", clients,
@@ -153,9 +159,9 @@ class Gateway(Hello):
         redis = start(stack, program("redis-server", "redis-server"), "--port", port, "--bind", "127.0.0.1",
                       "--dir", place, "--save", "", *self.persistence)
         until_it_listens(port, redis)
-        phone = lines(start(stack, DEVTOOLS, "hello")).removeprefix("http://")
+        phone = first_line(start(stack, DEVTOOLS, "hello")).removeprefix("http://")
         gateway = start(stack, DEVTOOLS, "gateway", "--redis", f"127.0.0.1:{port}", "--push", phone)
-        self.pids, self.urls = [gateway.pid, redis.pid], [lines(gateway)]
+        self.pids, self.urls = [gateway.pid, redis.pid], [first_line(gateway)]
         self.counters = counters(self.pids, place)
 
 
